@@ -1,1 +1,4 @@
 //! weir-routing
+
+pub mod cel;
+pub mod tenant;

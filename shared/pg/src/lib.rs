@@ -1,1 +1,26 @@
-//! weir-pg
+//! The one door to PostgreSQL: connections, transactions, SQLSTATE, advisory locks.
+//!
+//! A transaction is a value. A use case is a [`Command`]; [`Db::run`] owns BEGIN, COMMIT, the retry
+//! of lost races, metrics and the span, and the command owns what happens between them. Nobody else
+//! begins a transaction, reads a SQLSTATE or takes an advisory lock.
+//!
+//! Nothing here leaves state in a session (no `SET`, no session lock, no LISTEN), so that a
+//! transaction pooler may stand between Weir and the server; see [`Settings::transaction_pooler`].
+//!
+//! Migrations are not here: the migration service owns them. This crate only knows where their
+//! record stands ([`MIGRATION_TABLE`]) and which of them are applied ([`applied_migrations`]).
+
+pub mod cluster;
+mod db;
+mod error;
+pub mod locks;
+mod probe;
+mod run;
+pub mod schema;
+mod tx;
+
+pub use db::{Conn, Db, Settings};
+pub use error::Error;
+pub use probe::{MIGRATION_TABLE, applied_migrations};
+pub use run::{Command, Isolation, MAX_ATTEMPTS, TxError};
+pub use tx::Tx;

@@ -1,0 +1,41 @@
+-- work.clean_up
+-- $1 tenant, $2 work ids, locked. Returns how many waits were open.
+WITH timers AS (
+    DELETE FROM weir.timer AS t
+    USING (
+        SELECT l.at
+        FROM unnest($2::uuid[]) AS u (work_id)
+        CROSS JOIN LATERAL (
+            SELECT x.ctid AS at FROM weir.timer AS x WHERE x.tenant_id = $1 AND x.work_id = u.work_id
+        ) AS l
+    ) AS s
+    WHERE t.ctid = s.at
+), intents AS (
+    UPDATE weir.intent AS t
+    SET state = 4
+    FROM (
+        SELECT l.at
+        FROM unnest($2::uuid[]) AS u (work_id)
+        CROSS JOIN LATERAL (
+            SELECT x.ctid AS at
+            FROM weir.intent AS x
+            WHERE x.tenant_id = $1 AND x.work_id = u.work_id AND x.state IN (1, 2)
+        ) AS l
+    ) AS s
+    WHERE t.ctid = s.at
+), waits AS (
+    UPDATE weir.wait AS t
+    SET state = 4
+    FROM (
+        SELECT l.at
+        FROM unnest($2::uuid[]) AS u (work_id)
+        CROSS JOIN LATERAL (
+            SELECT x.ctid AS at
+            FROM weir.wait AS x
+            WHERE x.tenant_id = $1 AND x.work_id = u.work_id AND x.state = 1
+        ) AS l
+    ) AS s
+    WHERE t.ctid = s.at
+    RETURNING 1
+)
+SELECT count(*) FROM waits

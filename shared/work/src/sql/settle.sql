@@ -1,0 +1,20 @@
+-- work.settle
+-- $1 tenant, $2 work, $3 binding, $4 priority and $5 pos of its ready row (NULL: none), $6 binding of its
+-- next input (NULL: not to be queued), $7 state, $8 epoch, $9 attempts, $10 tries, $11 consumed,
+-- $12 held reason, $13 ended at
+WITH gone AS (
+    DELETE FROM weir.ready
+    WHERE tenant_id = $1 AND binding_id = $3::int4 AND priority = $4 AND pos = $5::int8
+), place AS MATERIALIZED (
+    SELECT nextval('weir.ready_pos') AS pos
+    WHERE $6::int4 IS NOT NULL
+), queued AS (
+    INSERT INTO weir.ready (tenant_id, binding_id, priority, pos, work_id, epoch, attempt, tries, input_from, input_to)
+    SELECT $1, $6, $4, place.pos, $2, $8, $9, $10, $11 + 1, $11
+    FROM place
+)
+UPDATE weir.work
+SET state = $7, revision = revision + 1, binding_id = coalesce($6, binding_id),
+    queue_pos = (SELECT place.pos FROM place), epoch = $8, attempts = $9, tries = $10, consumed = $11,
+    held_reason = $12, ended_at = $13
+WHERE tenant_id = $1 AND work_id = $2
