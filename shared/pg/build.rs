@@ -9,8 +9,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut known = Vec::new();
     for entry in std::fs::read_dir(&folder)? {
         let file = entry?.file_name();
-        let Some(stem) = file.to_str().and_then(|file| file.strip_suffix(".up.sql")) else { continue };
-        let (version, name) = stem.split_once('_').ok_or_else(|| format!("`{stem}` is not NNNN_name"))?;
+        let Some(stem) = file.to_str().and_then(|file| file.strip_suffix(".up.sql")) else {
+            continue;
+        };
+        let (version, name) = stem
+            .split_once('_')
+            .ok_or_else(|| format!("`{stem}` is not NNNN_name"))?;
         known.push((version.parse::<i64>()?, name.to_owned()));
     }
     known.sort();
@@ -19,6 +23,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writeln!(list, "    ({version}, {name:?}),")?;
     }
     list.push(']');
-    std::fs::write(PathBuf::from(std::env::var("OUT_DIR")?).join("migrations.rs"), list)?;
+    std::fs::write(
+        PathBuf::from(std::env::var("OUT_DIR")?).join("migrations.rs"),
+        list,
+    )?;
     Ok(())
 }

@@ -29,8 +29,12 @@ pub enum Owner {
 
 impl Owner {
     /// Every owner behind the gateway.
-    pub const UPSTREAMS: [Self; 4] =
-        [Self::Routing, Self::Lifecycle, Self::Causal, Self::Migration];
+    pub const UPSTREAMS: [Self; 4] = [
+        Self::Routing,
+        Self::Lifecycle,
+        Self::Causal,
+        Self::Migration,
+    ];
 
     fn of_package(package: &str) -> Option<Self> {
         match package.strip_prefix("weir.")?.split('.').next()? {
@@ -67,6 +71,8 @@ pub struct Method {
     pub permission: String,
     /// Who answers it.
     pub owner: Owner,
+    /// Whether its answer is a stream, which may go on for as long as the caller listens.
+    pub streams: bool,
 }
 
 /// A contract that cannot be served.
@@ -90,13 +96,17 @@ impl Access {
     /// # Errors
     /// The contracts have no access option, or expose a method that nobody answers.
     pub fn from_descriptors(pool: &DescriptorPool) -> Result<Self, ContractError> {
-        let option = pool.get_extension_by_name(OPTION).ok_or(ContractError::NoOption)?;
+        let option = pool
+            .get_extension_by_name(OPTION)
+            .ok_or(ContractError::NoOption)?;
         let mut table = BTreeMap::new();
         for service in pool.services() {
             for method in service.methods() {
                 let options = method.options();
                 let value = options.get_extension(&option);
-                let Value::String(permission) = value.as_ref() else { continue };
+                let Value::String(permission) = value.as_ref() else {
+                    continue;
+                };
                 if permission.is_empty() {
                     continue;
                 }
@@ -108,6 +118,7 @@ impl Access {
                     service: service.full_name().to_owned(),
                     permission: permission.clone(),
                     owner,
+                    streams: method.is_server_streaming(),
                 };
                 table.insert(path, method);
             }
@@ -129,8 +140,11 @@ impl Access {
     /// Returns the names of one owner's exposed services, sorted.
     #[must_use]
     pub fn services_of(&self, owner: Owner) -> Vec<String> {
-        let mut names: Vec<_> =
-            self.methods().filter(|m| m.owner == owner).map(|m| m.service.clone()).collect();
+        let mut names: Vec<_> = self
+            .methods()
+            .filter(|m| m.owner == owner)
+            .map(|m| m.service.clone())
+            .collect();
         names.dedup();
         names
     }
@@ -143,8 +157,13 @@ mod tests {
     #[test]
     fn o04_a_method_without_the_option_is_not_exposed() {
         let access = Access::from_descriptors(&weir_proto::DESCRIPTORS).expect("contracts serve");
-        let publish = access.method("/weir.routing.v1.EventService/Publish").expect("exposed");
-        assert_eq!((publish.permission.as_str(), publish.owner), ("events.publish", Owner::Routing));
+        let publish = access
+            .method("/weir.routing.v1.EventService/Publish")
+            .expect("exposed");
+        assert_eq!(
+            (publish.permission.as_str(), publish.owner),
+            ("events.publish", Owner::Routing)
+        );
         for internal in [
             "/weir.routing.v1.ConfigService/ResolveSource",
             "/weir.routing.v1.RoutingService/SkipEvent",
@@ -161,10 +180,16 @@ mod tests {
         let access = Access::from_descriptors(&weir_proto::DESCRIPTORS).expect("contracts serve");
         assert!(access.methods().count() > 40);
         assert!(access.methods().all(|m| m.permission.contains('.')));
-        assert_eq!(access.services_of(Owner::Gateway), ["weir.gateway.v1.ControlService"]);
+        assert_eq!(
+            access.services_of(Owner::Gateway),
+            ["weir.gateway.v1.ControlService"]
+        );
         assert_eq!(
             access.services_of(Owner::Lifecycle),
-            ["weir.lifecycle.v1.ExecutorService", "weir.lifecycle.v1.WorkService"]
+            [
+                "weir.lifecycle.v1.ExecutorService",
+                "weir.lifecycle.v1.WorkService"
+            ]
         );
     }
 }

@@ -53,13 +53,16 @@ fn call<T>(request: &Request<T>) -> Result<Call, Status> {
         .extensions()
         .get::<Call>()
         .cloned()
-        .ok_or_else(|| weir_rpc::status(Error::IdentityMissing(crate::identity::TENANT)))
+        .ok_or_else(|| weir_rpc::status(Error::IdentityMissing(weir_rpc::headers::TENANT)))
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 fn later<T>(method: &'static str) -> Result<T, Status> {
-    Err(weir_rpc::status(Error::Later(method)))
+    Err(weir_rpc::unimplemented(
+        method,
+        "it comes with a later version",
+    ))
 }
 
 #[tonic::async_trait]
@@ -77,7 +80,9 @@ impl ControlService for Control {
         request: Request<proto::RerouteEventRequest>,
     ) -> Result<Response<proto::RerouteEventResponse>, Status> {
         let call = call(&request)?;
-        Ok(Response::new(self.reroute(&call, request.into_inner()).await?))
+        Ok(Response::new(
+            self.reroute(&call, request.into_inner()).await?,
+        ))
     }
 
     async fn trace_event(
@@ -87,7 +92,9 @@ impl ControlService for Control {
         let call = call(&request)?;
         let request = call.request(convert::trace_request(request.into_inner()));
         let response = self.0.routing().trace(request).await?;
-        Ok(Response::new(convert::trace_response(response.into_inner())))
+        Ok(Response::new(convert::trace_response(
+            response.into_inner(),
+        )))
     }
 
     async fn get_server_info(
@@ -97,7 +104,7 @@ impl ControlService for Control {
         call(&request)?;
         Ok(Response::new(proto::GetServerInfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            environment: self.0.environment().to_owned(),
+            environment: self.0.environment().to_string(),
             methods: self
                 .0
                 .access()

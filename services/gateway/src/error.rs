@@ -28,15 +28,15 @@ pub enum Error {
     /// The method does not exist or its contract names no permission.
     #[error("method `{0}` is not exposed")]
     NotExposed(String),
-    /// The method is in the contract and not in this version.
-    #[error("`{0}` comes with a later version")]
-    Later(&'static str),
     /// The service behind cannot be reached.
     #[error("the {0} service cannot be reached")]
     UpstreamUnavailable(Owner),
     /// The caller's deadline passed while the service worked.
     #[error("the deadline passed before the {0} service answered")]
     UpstreamTimeout(Owner),
+    /// The gateway leaves; another replica, or the next one, goes on.
+    #[error("the gateway is shutting down, so the stream ends here")]
+    Draining,
     /// One message of a request is too large.
     #[error("a request message is {size} bytes, the limit is {limit}")]
     MessageTooLarge {
@@ -81,7 +81,10 @@ pub enum Error {
 }
 
 fn sized(size: &Option<u64>) -> String {
-    size.map_or_else(|| "larger than allowed".to_owned(), |size| format!("{size} bytes"))
+    size.map_or_else(
+        || "larger than allowed".to_owned(),
+        |size| format!("{size} bytes"),
+    )
 }
 
 /// One line for all violations: the first, and how many more.
@@ -90,7 +93,12 @@ fn first(violations: &[Violation]) -> String {
         [] => "the request is invalid".to_owned(),
         [one] => format!("`{}` {}", one.field, one.description),
         [one, rest @ ..] => {
-            format!("`{}` {} (and {} more)", one.field, one.description, rest.len())
+            format!(
+                "`{}` {} (and {} more)",
+                one.field,
+                one.description,
+                rest.len()
+            )
         }
     }
 }
@@ -110,10 +118,8 @@ impl Classify for Error {
                 ErrorKind::Unauthenticated
             }
             Self::PermissionDenied { .. } => ErrorKind::Forbidden,
-            Self::NotExposed(_) | Self::Later(_) | Self::HttpMethodNotAllowed { .. } => {
-                ErrorKind::Unimplemented
-            }
-            Self::UpstreamUnavailable(_) => ErrorKind::Unavailable,
+            Self::NotExposed(_) | Self::HttpMethodNotAllowed { .. } => ErrorKind::Unimplemented,
+            Self::UpstreamUnavailable(_) | Self::Draining => ErrorKind::Unavailable,
             Self::UpstreamTimeout(_) => ErrorKind::Timeout,
             Self::MessageTooLarge { .. }
             | Self::PayloadTooLarge { .. }
@@ -130,9 +136,9 @@ impl Classify for Error {
             Self::IdentityInvalid(_) => "IDENTITY_INVALID",
             Self::PermissionDenied { .. } => "PERMISSION_DENIED",
             Self::NotExposed(_) => "METHOD_NOT_EXPOSED",
-            Self::Later(_) => "NOT_IMPLEMENTED",
             Self::UpstreamUnavailable(_) => "UPSTREAM_UNAVAILABLE",
-            Self::UpstreamTimeout(_) => "UPSTREAM_TIMEOUT",
+            Self::UpstreamTimeout(_) => "DEADLINE_EXCEEDED",
+            Self::Draining => "DRAINING",
             Self::MessageTooLarge { .. } => "MESSAGE_TOO_LARGE",
             Self::PayloadTooLarge { .. } => "PAYLOAD_TOO_LARGE",
             Self::BodyIncomplete => "BODY_INCOMPLETE",
@@ -145,7 +151,7 @@ impl Classify for Error {
     }
 
     fn retry_after(&self) -> Option<Duration> {
-        matches!(self, Self::UpstreamUnavailable(_)).then_some(UPSTREAM_RETRY)
+        matches!(self, Self::UpstreamUnavailable(_) | Self::Draining).then_some(UPSTREAM_RETRY)
     }
 
     fn violations(&self) -> Vec<Violation> {

@@ -1,23 +1,20 @@
 //! What every surface of the gateway shares: the access table, the ways to the services, and the
 //! check that stands before each call.
 
+use crate::Error;
 use crate::access::{Access, Owner};
-use crate::forward::{REQUEST_ID, request_id};
 use crate::guard::Guard;
 use crate::identity::{Caller, Identity, Permissions};
 use crate::webhook::{Secrets, Sources};
-use crate::{Error, identity};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 use tonic::metadata::MetadataMap;
 use weir_proto::routing::v1::config_service_client::ConfigServiceClient;
 use weir_proto::routing::v1::event_service_client::EventServiceClient;
 use weir_proto::routing::v1::routing_service_client::RoutingServiceClient;
-use weir_rpc::Upstream;
-
-/// Largest answer that the gateway reads itself, in bytes: a page of events with their payloads is
-/// forwarded unread, so this is one event and room.
-const MAX_ANSWER: usize = 16 << 20;
+use weir_rpc::headers::{ACTOR, PERMISSIONS, REQUEST_ID, TENANT};
+use weir_rpc::{DEFAULT_DEADLINE, MAX_DECODED, Upstream};
+use weir_runtime::{CancellationToken, Environment};
 
 /// What travels from an HTTP request to the services, beside identity.
 const CONTEXT: [&str; 3] = ["traceparent", "tracestate", "grpc-timeout"];
@@ -35,16 +32,37 @@ pub struct Upstreams {
     pub migration: Upstream,
 }
 
+impl Upstreams {
+    /// Does the same to each.
+    pub(crate) fn try_map<E>(
+        self,
+        change: impl Fn(Upstream) -> Result<Upstream, E>,
+    ) -> Result<Self, E> {
+        let Self {
+            routing,
+            lifecycle,
+            causal,
+            migration,
+        } = self;
+        Ok(Self {
+            routing: change(routing)?,
+            lifecycle: change(lifecycle)?,
+            causal: change(causal)?,
+            migration: change(migration)?,
+        })
+    }
+}
+
 /// The state behind every surface.
 pub(crate) struct Gateway {
     pub(crate) identity: Identity,
-    pub(crate) environment: String,
+    pub(crate) environment: Environment,
     pub(crate) access: Access,
     pub(crate) upstreams: Upstreams,
-    pub(crate) token: Option<HeaderValue>,
     pub(crate) max_payload: usize,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) sources: Sources,
+    pub(crate) stop: CancellationToken,
 }
 
 impl Gateway {
@@ -70,7 +88,14 @@ impl Gateway {
     /// publish.
     pub(crate) fn webhook_call(&self, tenant: &str, actor: String, headers: &HeaderMap) -> Call {
         let permissions = Permissions::Listed([String::from("events.publish")].into());
-        self.call(Caller { tenant: tenant.to_owned(), actor, permissions }, headers)
+        self.call(
+            Caller {
+                tenant: tenant.to_owned(),
+                actor,
+                permissions,
+            },
+            headers,
+        )
     }
 
     fn call(&self, caller: Caller, headers: &HeaderMap) -> Call {
@@ -80,15 +105,19 @@ impl Gateway {
                 context.insert(HeaderName::from_static(name), value.clone());
             }
         }
-        Call { caller, request_id: request_id(headers), context, token: self.token.clone() }
+        Call {
+            caller,
+            request_id: weir_rpc::request_id(),
+            context,
+        }
     }
 
     pub(crate) fn access(&self) -> &Access {
         &self.access
     }
 
-    pub(crate) fn environment(&self) -> &str {
-        &self.environment
+    pub(crate) fn environment(&self) -> Environment {
+        self.environment
     }
 
     /// Returns the way to an owner's service; none for the gateway itself.
@@ -108,11 +137,11 @@ impl Gateway {
     }
 
     pub(crate) fn routing(&self) -> RoutingServiceClient<Guard> {
-        RoutingServiceClient::new(self.to_routing()).max_decoding_message_size(MAX_ANSWER)
+        RoutingServiceClient::new(self.to_routing()).max_decoding_message_size(MAX_DECODED)
     }
 
     pub(crate) fn events(&self) -> EventServiceClient<Guard> {
-        EventServiceClient::new(self.to_routing()).max_decoding_message_size(MAX_ANSWER)
+        EventServiceClient::new(self.to_routing()).max_decoding_message_size(MAX_DECODED)
     }
 
     pub(crate) fn config(&self) -> ConfigServiceClient<Guard> {
@@ -124,38 +153,38 @@ impl Gateway {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     caller: Caller,
-    request_id: HeaderValue,
+    request_id: Option<HeaderValue>,
     context: HeaderMap,
-    token: Option<HeaderValue>,
 }
 
 impl Call {
-    pub(crate) fn request_id(&self) -> &HeaderValue {
-        &self.request_id
-    }
-
-    /// Puts the verified identity, the internal token and the request id in, over whatever is there.
+    /// Puts the verified identity and the request id in, over whatever is there.
     pub(crate) fn attach(&self, headers: &mut HeaderMap) {
         let verified = [
-            (identity::TENANT, self.caller.tenant.clone()),
-            (identity::ACTOR, self.caller.actor.clone()),
-            (identity::PERMISSIONS, self.caller.permissions.to_list()),
+            (TENANT, self.caller.tenant.clone()),
+            (ACTOR, self.caller.actor.clone()),
+            (PERMISSIONS, self.caller.permissions.to_list()),
         ];
         for (name, value) in verified {
-            let value = HeaderValue::try_from(value).expect("identifiers have no control characters");
+            let value =
+                HeaderValue::try_from(value).expect("identifiers have no control characters");
             headers.insert(HeaderName::from_static(name), value);
         }
-        if let Some(token) = &self.token {
-            headers.insert(HeaderName::from_static(identity::INTERNAL_TOKEN), token.clone());
+        if let Some(id) = &self.request_id {
+            headers.insert(HeaderName::from_static(REQUEST_ID), id.clone());
         }
-        headers.insert(REQUEST_ID, self.request_id.clone());
     }
 
     /// Wraps a message of the gateway's own clients.
     pub(crate) fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut headers = self.context.clone();
         self.attach(&mut headers);
+        let bounded = headers.contains_key("grpc-timeout");
         let metadata = MetadataMap::from_headers(headers);
-        tonic::Request::from_parts(metadata, http::Extensions::new(), message)
+        let mut request = tonic::Request::from_parts(metadata, http::Extensions::new(), message);
+        if !bounded {
+            request.set_timeout(DEFAULT_DEADLINE);
+        }
+        request
     }
 }

@@ -10,7 +10,7 @@ use crate::messages::Oversize;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, Response};
-use http_body::{Body as _, Frame};
+use http_body::Frame;
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::future::Future;
@@ -20,10 +20,11 @@ use tonic::body::Body;
 use tonic::{Status, TimeoutExpired};
 use tower::{BoxError, Service, ServiceExt as _};
 use weir_rpc::Upstream;
+use weir_runtime::CancellationToken;
 
 /// A service behind the gateway, which answers every call.
 #[derive(Debug, Clone)]
-pub struct Guard {
+pub(crate) struct Guard {
     owner: Owner,
     upstream: Upstream,
 }
@@ -35,7 +36,13 @@ impl Guard {
 
     /// Calls the service and turns every failure on the way into an answer. `oversize` tells whether
     /// the request was cut because a message was too large.
-    pub(crate) async fn send(self, request: Request<Body>, oversize: Oversize) -> Response<Body> {
+    /// `stop` ends an answer that could go on for ever.
+    pub(crate) async fn send(
+        self,
+        request: Request<Body>,
+        oversize: Oversize,
+        stop: Option<CancellationToken>,
+    ) -> Response<Body> {
         let owner = self.owner;
         let method = request.uri().path().to_owned();
         let outcome = self.upstream.oneshot(request).await;
@@ -53,7 +60,17 @@ impl Guard {
         }
         // An answer that is an error from the start has its status in the headers and no trailers.
         let ended = response.headers().contains_key(Status::GRPC_STATUS);
-        response.map(|body| Body::new(Answer { owner, method, body, oversize, ended }))
+        let stop = stop.map(|stop| Box::pin(stop.cancelled_owned()) as Stop);
+        response.map(|body| {
+            Body::new(Answer {
+                owner,
+                method,
+                body,
+                oversize,
+                ended,
+                stop,
+            })
+        })
     }
 }
 
@@ -69,12 +86,14 @@ impl Service<Request<Body>> for Guard {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let guard = self.clone();
-        Box::pin(async move { Ok(guard.send(request, Oversize::default()).await) })
+        Box::pin(async move { Ok(guard.send(request, Oversize::default(), None).await) })
     }
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"))
+    headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// Names a failure on the way: a deadline, or a service that cannot be reached.
@@ -86,19 +105,8 @@ fn failed(owner: Owner, method: &str, error: &(dyn StdError + 'static)) -> Statu
         }
         cause = error.source();
     }
-    tracing::warn!(upstream = %owner, method, error = %chain(error), "could not reach a service");
+    tracing::warn!(upstream = %owner, method, error = %weir_rpc::chain(error), "could not reach a service");
     weir_rpc::status(Error::UpstreamUnavailable(owner))
-}
-
-fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// An answer on its way out. Ends with trailers in every case: where the service's are missing, they
@@ -109,7 +117,10 @@ struct Answer {
     body: Body,
     oversize: Oversize,
     ended: bool,
+    stop: Option<Stop>,
 }
+
+type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Answer {
     fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
@@ -132,6 +143,14 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(stop) = self.stop.as_mut()
+            && stop.as_mut().poll(context).is_ready()
+        {
+            self.stop = None;
+            if !self.ended {
+                return self.end(&weir_rpc::status(Error::Draining));
+            }
+        }
         let frame = match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(frame) => frame,

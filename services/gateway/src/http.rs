@@ -17,12 +17,10 @@ mod events;
 mod json;
 pub(crate) mod problem;
 
-use crate::forward::{REQUEST_ID, request_id};
 use crate::{Error, Gateway, webhook};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Request};
-use axum::middleware::{self, Next};
+use axum::extract::DefaultBodyLimit;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -40,29 +38,37 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
     Router::new()
         .route("/v1/events", post(events::publish).fallback(not_allowed))
-        .route("/v1/events/{uid}", get(events::get_event).fallback(not_allowed))
-        .route("/v1/events/{uid}/route", get(events::get_route).fallback(not_allowed))
-        .route("/v1/events/{uid}/skip", post(events::skip).fallback(not_allowed))
-        .route("/v1/events/{uid}/reroute", post(events::reroute).fallback(not_allowed))
-        .route("/v1/hooks/{tenant}/{scope}/{source}", post(webhook::deliver).fallback(not_allowed))
+        .route(
+            "/v1/events/{uid}",
+            get(events::get_event).fallback(not_allowed),
+        )
+        .route(
+            "/v1/events/{uid}/route",
+            get(events::get_route).fallback(not_allowed),
+        )
+        .route(
+            "/v1/events/{uid}/skip",
+            post(events::skip).fallback(not_allowed),
+        )
+        .route(
+            "/v1/events/{uid}/reroute",
+            post(events::reroute).fallback(not_allowed),
+        )
+        .route(
+            "/v1/hooks/{tenant}/{scope}/{source}",
+            post(webhook::deliver).fallback(not_allowed),
+        )
         // Bodies are bounded where they are read, with an answer that names the limit.
         .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn(tag))
         .with_state(gateway)
-}
-
-/// Gives every request its id before anybody reads it, and every answer the same.
-async fn tag(mut request: Request, next: Next) -> Response {
-    let id = request_id(request.headers());
-    request.headers_mut().insert(REQUEST_ID, id.clone());
-    let mut response = next.run(request).await;
-    response.headers_mut().insert(REQUEST_ID, id);
-    response
 }
 
 async fn not_allowed(method: Method, uri: Uri) -> Failure {
     let path = shown(uri.path());
-    Failure::from(Error::HttpMethodNotAllowed { path, method: method.to_string() })
+    Failure::from(Error::HttpMethodNotAllowed {
+        path,
+        method: method.to_string(),
+    })
 }
 
 /// Answers a path that nothing is at.
@@ -89,7 +95,11 @@ pub(crate) async fn read_body(
         .get(CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok())
         .and_then(|v| v.parse::<u64>().ok());
-    let too_large = |size| Error::PayloadTooLarge { what, size, limit: limit as u64 };
+    let too_large = |size| Error::PayloadTooLarge {
+        what,
+        size,
+        limit: limit as u64,
+    };
     if announced.is_some_and(|size| size > limit as u64) {
         return Err(too_large(announced));
     }
@@ -105,6 +115,8 @@ pub(crate) async fn read_body(
 pub(crate) fn json_answer<T: Serialize>(status: StatusCode, value: &T) -> Response {
     let body = serde_json::to_vec(value).expect("strings and truth values are JSON");
     let mut response = (status, body).into_response();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

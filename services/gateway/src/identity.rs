@@ -6,22 +6,19 @@
 
 use crate::Error;
 use http::HeaderMap;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use weir_kernel::limits::{MAX_IDENTIFIER, identifier};
 use weir_kernel::Violation;
-
-/// Header that names the tenant.
-pub(crate) const TENANT: &str = "x-weir-tenant";
-/// Header that names the actor.
-pub(crate) const ACTOR: &str = "x-weir-actor";
-/// Header that narrows permissions, for development.
-pub(crate) const PERMISSIONS: &str = "x-weir-permissions";
+use weir_kernel::limits::{MAX_IDENTIFIER, identifier};
+use weir_rpc::headers::{ACTOR, PERMISSIONS, TENANT};
+use weir_runtime::Environment;
 
 /// Actor of a development call that names none.
 const DEVELOPER: &str = "developer";
 
 /// How callers prove who they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Identity {
     /// Headers are believed: `x-weir-tenant` is required, `x-weir-actor` defaults to `developer`, and
     /// all permissions are held unless `x-weir-permissions` lists some. Only for development.
@@ -40,10 +37,10 @@ impl Identity {
     /// Checks the kind against the environment.
     ///
     /// # Errors
-    /// Development headers outside of `Development`, spelled exactly so.
-    pub fn allowed_in(self, environment: &str) -> Result<(), IdentityNotAllowed> {
+    /// Development headers outside of development.
+    pub fn allowed_in(self, environment: Environment) -> Result<(), IdentityNotAllowed> {
         match self {
-            Self::Development if environment == "Development" => Ok(()),
+            Self::Development if environment.is_development() => Ok(()),
             Self::Development => Err(IdentityNotAllowed),
         }
     }
@@ -61,7 +58,11 @@ impl Identity {
                     Some(listed) => Permissions::Listed(listed),
                     None => Permissions::All,
                 };
-                Ok(Caller { tenant: tenant.to_owned(), actor, permissions })
+                Ok(Caller {
+                    tenant: tenant.to_owned(),
+                    actor,
+                    permissions,
+                })
             }
         }
     }
@@ -102,7 +103,11 @@ impl Permissions {
     pub fn to_list(&self) -> String {
         match self {
             Self::All => "*".to_owned(),
-            Self::Listed(listed) => listed.iter().map(String::as_str).collect::<Vec<_>>().join(","),
+            Self::Listed(listed) => listed
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(","),
         }
     }
 }
@@ -110,11 +115,11 @@ impl Permissions {
 /// Reads one identifier from a header, refusing two: which of them counts must not be a matter of
 /// who reads first.
 fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, Error> {
-    let invalid = |description: &str| {
-        Error::IdentityInvalid(Violation::new(name, description))
-    };
+    let invalid = |description: &str| Error::IdentityInvalid(Violation::new(name, description));
     let mut values = headers.get_all(name).iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
     if values.next().is_some() {
         return Err(invalid("is given more than once"));
     }
@@ -133,7 +138,13 @@ fn list(headers: &HeaderMap, name: &'static str) -> Result<Option<BTreeSet<Strin
         let value = value
             .to_str()
             .map_err(|_| Error::IdentityInvalid(Violation::new(name, "is not plain ASCII")))?;
-        listed.extend(value.split(',').map(str::trim).filter(|p| !p.is_empty()).map(str::to_owned));
+        listed.extend(
+            value
+                .split(',')
+                .map(str::trim)
+                .filter(|p| !p.is_empty())
+                .map(str::to_owned),
+        );
     }
     Ok(Some(listed))
 }
@@ -153,9 +164,17 @@ mod tests {
 
     #[test]
     fn o03_development_identity_is_for_exactly_development() {
-        assert_eq!(Identity::Development.allowed_in("Development"), Ok(()));
-        for environment in ["Production", "development", "Development ", ""] {
-            let refused = Identity::Development.allowed_in(environment).expect_err("refused");
+        assert_eq!(
+            Identity::Development.allowed_in(Environment::Development),
+            Ok(())
+        );
+        for environment in [
+            Environment::parse(None),
+            Environment::parse(Some("development")),
+        ] {
+            let refused = Identity::Development
+                .allowed_in(environment)
+                .expect_err("refused");
             assert!(refused.to_string().contains("WEIR_ENVIRONMENT=Development"));
             assert!(!refused.to_string().contains('\n'));
         }
@@ -163,7 +182,9 @@ mod tests {
 
     #[test]
     fn o03_a_call_without_tenant_is_nobodys() {
-        let refused = Identity::Development.caller(&HeaderMap::new()).expect_err("nobody");
+        let refused = Identity::Development
+            .caller(&HeaderMap::new())
+            .expect_err("nobody");
         assert_eq!(refused, Error::IdentityMissing("x-weir-tenant"));
         assert!(refused.to_string().contains("`x-weir-tenant`"));
     }
@@ -174,20 +195,34 @@ mod tests {
         for (bad, says) in [
             (vec![(TENANT, &b""[..])], "is required"),
             (vec![(TENANT, &long[..])], "is 256 bytes, the limit is 255"),
-            (vec![(TENANT, b"a"), (TENANT, b"b")], "is given more than once"),
+            (
+                vec![(TENANT, b"a"), (TENANT, b"b")],
+                "is given more than once",
+            ),
             (vec![(TENANT, b"\xff")], "is not UTF-8"),
             (vec![(TENANT, b"a"), (ACTOR, b"a\tb")], "control character"),
         ] {
-            let refused = Identity::Development.caller(&headers(&bad)).expect_err("refused");
+            let refused = Identity::Development
+                .caller(&headers(&bad))
+                .expect_err("refused");
             assert!(refused.to_string().contains(says), "{refused}");
         }
     }
 
     #[test]
     fn development_calls_hold_all_permissions_unless_some_are_listed() {
-        let all = Identity::Development.caller(&headers(&[(TENANT, b"demo")])).expect("known");
-        assert_eq!((all.actor.as_str(), all.permissions.to_list().as_str()), ("developer", "*"));
-        let some = headers(&[(TENANT, b"demo"), (ACTOR, b"me"), (PERMISSIONS, b"work.read, events.read")]);
+        let all = Identity::Development
+            .caller(&headers(&[(TENANT, b"demo")]))
+            .expect("known");
+        assert_eq!(
+            (all.actor.as_str(), all.permissions.to_list().as_str()),
+            ("developer", "*")
+        );
+        let some = headers(&[
+            (TENANT, b"demo"),
+            (ACTOR, b"me"),
+            (PERMISSIONS, b"work.read, events.read"),
+        ]);
         let some = Identity::Development.caller(&some).expect("known");
         assert!(some.permissions.hold("work.read"));
         assert!(!some.permissions.hold("work.operate"));

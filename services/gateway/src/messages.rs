@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-/// Largest request message, in bytes: twice the largest batch, so that the batch limit of rule a05,
-/// which names its size, is the one that a caller meets.
-pub const MAX_MESSAGE: u64 = 8 << 20;
+/// Largest request message, in bytes: what services read. Twice the largest batch, so that the batch
+/// limit of rule a05, which says more, is the one that a caller meets.
+pub const MAX_MESSAGE: u64 = weir_rpc::MAX_DECODED as u64;
 
 /// Bytes before each message.
 const PREFIX: usize = 5;
@@ -28,7 +28,10 @@ impl Oversize {
     pub(crate) fn refusal(&self) -> Option<Error> {
         match self.0.load(Ordering::Acquire) {
             0 => None,
-            size => Some(Error::MessageTooLarge { size, limit: MAX_MESSAGE }),
+            size => Some(Error::MessageTooLarge {
+                size,
+                limit: MAX_MESSAGE,
+            }),
         }
     }
 }
@@ -49,14 +52,22 @@ pub(crate) struct Cut;
 
 impl<B> Messages<B> {
     pub(crate) fn new(body: B, oversize: Oversize) -> Self {
-        Self { body, oversize, prefix: [0; PREFIX], filled: 0, remaining: 0 }
+        Self {
+            body,
+            oversize,
+            prefix: [0; PREFIX],
+            filled: 0,
+            remaining: 0,
+        }
     }
 
     /// Follows the messages through some bytes.
     fn watch(&mut self, mut bytes: &[u8]) -> Result<(), Cut> {
         while !bytes.is_empty() {
             if self.remaining > 0 {
-                let skip = bytes.len().min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
+                let skip = bytes
+                    .len()
+                    .min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
                 bytes = &bytes[skip..];
                 self.remaining -= skip as u64;
                 continue;
@@ -131,9 +142,14 @@ mod tests {
         for step in 1..stream.len() {
             let oversize = Oversize::default();
             let mut messages = Messages::new((), oversize.clone());
-            let outcome = stream.chunks(step).try_for_each(|chunk| messages.watch(chunk));
+            let outcome = stream
+                .chunks(step)
+                .try_for_each(|chunk| messages.watch(chunk));
             assert!(outcome.is_err(), "in steps of {step}");
-            let expected = Error::MessageTooLarge { size: 9 << 20, limit: 8 << 20 };
+            let expected = Error::MessageTooLarge {
+                size: 9 << 20,
+                limit: 8 << 20,
+            };
             assert_eq!(oversize.refusal(), Some(expected));
         }
     }

@@ -17,6 +17,7 @@ use crate::http::problem::Failure;
 use crate::http::{json_answer, read_body};
 use crate::{Call, Error, Gateway};
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
@@ -38,16 +39,26 @@ struct Accepted {
 /// Takes one delivery.
 pub(crate) async fn deliver(
     State(gateway): State<Arc<Gateway>>,
-    path: Option<Path<(String, String, String)>>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Failure> {
     let body = read_body("payload", body, &headers, gateway.max_payload).await?;
     // A path that is not UTF-8 names nothing.
-    let Some(Path((tenant, scope, source))) = path else { return Err(Error::WebhookRefused.into()) };
-    let name = SourceName { tenant, scope, source };
+    let Ok(Path((tenant, scope, source))) = path else {
+        return Err(Error::WebhookRefused.into());
+    };
+    let name = SourceName {
+        tenant,
+        scope,
+        source,
+    };
     let call = gateway.webhook_call(&name.tenant, format!("webhook/{}", name.source), &headers);
-    let found = if is_name(&name) { resolve(&gateway, &call, &name).await? } else { None };
+    let found = if is_name(&name) {
+        resolve(&gateway, &call, &name).await?
+    } else {
+        None
+    };
     let kind = verify(&gateway, &name, found, &headers, &body).ok_or(Error::WebhookRefused)?;
     let event = match kind {
         Kind::Github => github::event(&name.scope, &name.source, &headers, body)?,
@@ -59,9 +70,16 @@ pub(crate) async fn deliver(
         keys: Vec::new(),
         targets: None,
     };
-    let response = gateway.events().publish(call.request(request)).await?.into_inner();
+    let response = gateway
+        .events()
+        .publish(call.request(request))
+        .await?
+        .into_inner();
     let deduplicated = response.acceptance.is_some_and(|a| a.deduplicated);
-    let answer = Accepted { uid: response.uid, deduplicated };
+    let answer = Accepted {
+        uid: response.uid,
+        deduplicated,
+    };
     Ok(json_answer(StatusCode::ACCEPTED, &answer))
 }
 
@@ -88,9 +106,15 @@ async fn resolve(
     };
     match gateway.config().resolve_source(call.request(request)).await {
         Ok(response) => {
-            let routing::ResolveSourceResponse { kind, secret, generation: _ } = response.into_inner();
+            let routing::ResolveSourceResponse {
+                kind,
+                secret,
+                generation: _,
+            } = response.into_inner();
             let source = Source { kind, secret };
-            gateway.sources.put(name.clone(), source.clone(), Instant::now());
+            gateway
+                .sources
+                .put(name.clone(), source.clone(), Instant::now());
             Ok(Some(source))
         }
         Err(status) => match status.code() {
@@ -119,10 +143,16 @@ fn verify(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Option<Kind> {
-    let secret = source.as_ref().and_then(|s| secret_of(gateway, &name.tenant, &s.secret));
+    let secret = source
+        .as_ref()
+        .and_then(|s| secret_of(gateway, &name.tenant, &s.secret));
     let usable = secret.as_ref().is_some_and(|s| !s.is_empty());
-    let key = secret.filter(|s| !s.is_empty()).unwrap_or_else(|| vec![0; 32]);
-    let signature = headers.get(signature::HEADER).map_or(&b""[..], |v| v.as_bytes());
+    let key = secret
+        .filter(|s| !s.is_empty())
+        .unwrap_or_else(|| vec![0; 32]);
+    let signature = headers
+        .get(signature::HEADER)
+        .map_or(&b""[..], |v| v.as_bytes());
     let fits = signature::fits(&key, body, signature);
     match source?.kind.as_str() {
         "github" if fits && usable => Some(Kind::Github),
@@ -138,9 +168,12 @@ fn secret_of(gateway: &Gateway, tenant: &str, name: &str) -> Option<Vec<u8>> {
     let variable = secret::variable(tenant, name);
     match gateway.secrets.secret(&variable) {
         Some(secret) => Some(secret.expose().as_bytes().to_vec()),
-        None if gateway.environment == "Development" => Some(DEVELOPMENT_SECRET.into()),
+        None if gateway.environment.is_development() => Some(DEVELOPMENT_SECRET.into()),
         None => {
-            tracing::warn!(variable, "a webhook source has no secret, so its deliveries are refused");
+            tracing::warn!(
+                variable,
+                "a webhook source has no secret, so its deliveries are refused"
+            );
             None
         }
     }

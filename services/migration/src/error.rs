@@ -1,5 +1,6 @@
 //! What can go wrong while migrating.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use weir_kernel::{Classify, ErrorKind, Violation};
@@ -10,7 +11,9 @@ use crate::runner::Holder;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `up` was told to reach a version that is behind the database (rule m02).
-    #[error("the database is at version {current}, going to {target} would be backward; use `down --target {target} --confirm`")]
+    #[error(
+        "the database is at version {current}, going to {target} would be backward; use `down --target {target} --confirm`"
+    )]
     Backward {
         /// Version asked for.
         target: i64,
@@ -26,7 +29,9 @@ pub enum Error {
         latest: i64,
     },
     /// `down` was told to go back to a version that the database never reached (rule m02).
-    #[error("migration {target} is not applied, the database is at version {current}; there is nothing to go back to")]
+    #[error(
+        "migration {target} is not applied, the database is at version {current}; there is nothing to go back to"
+    )]
     NotApplied {
         /// Version asked for.
         target: i64,
@@ -86,6 +91,9 @@ pub enum Error {
         /// Says that the connection was lost, so trying again is likely to help.
         disconnected: bool,
     },
+    /// The time to wait for another runner is negative or not a duration. Reason `INVALID_ARGUMENT`.
+    #[error("`wait` must be a duration of 0 s or more")]
+    InvalidWait,
     /// The address of the database is not one.
     #[error("the database's address cannot be read")]
     Address(#[source] sqlx::Error),
@@ -94,19 +102,31 @@ pub enum Error {
     Database(weir_pg::Error),
 }
 
+impl From<weir_pg::Error> for Error {
+    fn from(error: weir_pg::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
 impl Classify for Error {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::UnknownTarget { .. } | Self::NotApplied { .. } | Self::TargetMissing | Self::NotConfirmed { .. } => {
-                ErrorKind::InvalidArgument
-            }
+            Self::UnknownTarget { .. }
+            | Self::NotApplied { .. }
+            | Self::TargetMissing
+            | Self::NotConfirmed { .. }
+            | Self::InvalidWait => ErrorKind::InvalidArgument,
             Self::Backward { .. }
             | Self::ChecksumMismatch { .. }
             | Self::UnknownApplied { .. }
             | Self::NoDownFile { .. } => ErrorKind::FailedPrecondition,
             // Not Internal: the operator must read what was left (rule m05), and Internal is hidden.
             Self::Failed { disconnected, .. } => {
-                if *disconnected { ErrorKind::Unavailable } else { ErrorKind::FailedPrecondition }
+                if *disconnected {
+                    ErrorKind::Unavailable
+                } else {
+                    ErrorKind::FailedPrecondition
+                }
             }
             Self::Locked { .. } => ErrorKind::Conflict,
             Self::Address(_) | Self::Database(_) => ErrorKind::Unavailable,
@@ -122,6 +142,7 @@ impl Classify for Error {
             Self::ChecksumMismatch { .. } => "MIGRATION_CHECKSUM_MISMATCH",
             Self::UnknownApplied { .. } => "MIGRATION_UNKNOWN_APPLIED",
             Self::NoDownFile { .. } | Self::Failed { .. } => "MIGRATION_FAILED",
+            Self::InvalidWait => "INVALID_ARGUMENT",
             Self::Address(_) | Self::Database(_) => "DATABASE_UNAVAILABLE",
         }
     }
@@ -131,6 +152,7 @@ impl Classify for Error {
             Self::UnknownTarget { .. } | Self::NotApplied { .. } | Self::TargetMissing => {
                 vec![Violation::new("target", self.to_string())]
             }
+            Self::InvalidWait => vec![Violation::new("wait", self.to_string())],
             Self::NotConfirmed { .. } => vec![Violation::new("confirm", self.to_string())],
             _ => Vec::new(),
         }
@@ -139,9 +161,11 @@ impl Classify for Error {
 
 /// What the database or the driver said, in one line and without the row's values.
 pub(crate) fn describe(error: &weir_pg::Error) -> String {
-    let said = match error {
-        weir_pg::Error::Unavailable(error) | weir_pg::Error::CommitUnknown(error) | weir_pg::Error::Query(error) => error,
-        other => return other.to_string(),
+    let Some(said) = error
+        .source()
+        .and_then(|source| source.downcast_ref::<sqlx::Error>())
+    else {
+        return error.to_string();
     };
     match said {
         sqlx::Error::Database(error) => {
@@ -153,9 +177,16 @@ pub(crate) fn describe(error: &weir_pg::Error) -> String {
 }
 
 fn describe_holder(holder: &Option<Holder>) -> String {
-    holder.as_ref().map_or_else(|| "it has just ended, try again".to_owned(), Holder::to_string)
+    holder.as_ref().map_or_else(
+        || "it has just ended, try again".to_owned(),
+        Holder::to_string,
+    )
 }
 
 fn list(versions: &[i64]) -> String {
-    versions.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
+    versions
+        .iter()
+        .map(i64::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -62,15 +62,26 @@ pub(crate) fn status(steps: &[Step], records: &[Record]) -> Status {
         .collect();
     let unknown_applied = unknown(steps, records);
     let checksum_mismatches = mismatches(steps, records);
-    let up_to_date =
-        migrations.iter().all(|m| m.applied) && unknown_applied.is_empty() && checksum_mismatches.is_empty();
-    Status { current: current(records), latest: latest(steps), migrations, unknown_applied, checksum_mismatches, up_to_date }
+    let up_to_date = migrations.iter().all(|m| m.applied)
+        && unknown_applied.is_empty()
+        && checksum_mismatches.is_empty();
+    Status {
+        current: current(records),
+        latest: latest(steps),
+        migrations,
+        unknown_applied,
+        checksum_mismatches,
+        up_to_date,
+    }
 }
 
 /// Refuses what needs no look at the database.
 pub(crate) fn check_up(steps: &[Step], target: Option<i64>) -> Result<(), Error> {
     match target {
-        Some(target) if step(steps, target).is_none() => Err(Error::UnknownTarget { target, latest: latest(steps) }),
+        Some(target) if step(steps, target).is_none() => Err(Error::UnknownTarget {
+            target,
+            latest: latest(steps),
+        }),
         _ => Ok(()),
     }
 }
@@ -79,7 +90,10 @@ pub(crate) fn check_up(steps: &[Step], target: Option<i64>) -> Result<(), Error>
 pub(crate) fn check_down(steps: &[Step], target: Option<i64>, confirm: bool) -> Result<i64, Error> {
     let target = target.ok_or(Error::TargetMissing)?;
     if target != 0 && step(steps, target).is_none() {
-        return Err(Error::UnknownTarget { target, latest: latest(steps) });
+        return Err(Error::UnknownTarget {
+            target,
+            latest: latest(steps),
+        });
     }
     if !confirm {
         return Err(Error::NotConfirmed { target });
@@ -88,7 +102,11 @@ pub(crate) fn check_down(steps: &[Step], target: Option<i64>, confirm: bool) -> 
 }
 
 /// Returns the steps to apply, in order.
-pub(crate) fn up<'s>(steps: &'s [Step], records: &[Record], target: Option<i64>) -> Result<Vec<&'s Step>, Error> {
+pub(crate) fn up<'s>(
+    steps: &'s [Step],
+    records: &[Record],
+    target: Option<i64>,
+) -> Result<Vec<&'s Step>, Error> {
     check_up(steps, target)?;
     agree(steps, records)?;
     let current = current(records);
@@ -97,14 +115,24 @@ pub(crate) fn up<'s>(steps: &'s [Step], records: &[Record], target: Option<i64>)
         return Err(Error::Backward { target, current });
     }
     let done = |version| record(records, version).is_some_and(|r| r.finished);
-    Ok(steps.iter().filter(|step| step.version <= target && !done(step.version)).collect())
+    Ok(steps
+        .iter()
+        .filter(|step| step.version <= target && !done(step.version))
+        .collect())
 }
 
 /// Returns the steps to take back, in order, newest first.
-pub(crate) fn down<'s>(steps: &'s [Step], records: &[Record], target: i64) -> Result<Vec<&'s Step>, Error> {
+pub(crate) fn down<'s>(
+    steps: &'s [Step],
+    records: &[Record],
+    target: i64,
+) -> Result<Vec<&'s Step>, Error> {
     agree(steps, records)?;
     if target != 0 && !record(records, target).is_some_and(|r| r.finished) {
-        return Err(Error::NotApplied { target, current: current(records) });
+        return Err(Error::NotApplied {
+            target,
+            current: current(records),
+        });
     }
     let plan: Vec<&Step> = steps
         .iter()
@@ -113,7 +141,10 @@ pub(crate) fn down<'s>(steps: &'s [Step], records: &[Record], target: i64) -> Re
         .collect();
     // Before the first step: a way back that ends half-way is worse than none.
     match plan.iter().find(|step| step.down.is_none()) {
-        Some(step) => Err(Error::NoDownFile { version: step.version, name: step.name.clone() }),
+        Some(step) => Err(Error::NoDownFile {
+            version: step.version,
+            name: step.name.clone(),
+        }),
         None => Ok(plan),
     }
 }
@@ -131,17 +162,28 @@ fn agree(steps: &[Step], records: &[Record]) -> Result<(), Error> {
 }
 
 fn unknown(steps: &[Step], records: &[Record]) -> Vec<i64> {
-    records.iter().map(|r| r.version).filter(|version| step(steps, *version).is_none()).collect()
+    records
+        .iter()
+        .map(|r| r.version)
+        .filter(|version| step(steps, *version).is_none())
+        .collect()
 }
 
 /// An unfinished step is not compared: its file may be the one that was fixed.
 fn mismatches(steps: &[Step], records: &[Record]) -> Vec<i64> {
-    let differs = |r: &&Record| r.finished && step(steps, r.version).is_some_and(|s| s.checksum != r.checksum);
+    let differs = |r: &&Record| {
+        r.finished && step(steps, r.version).is_some_and(|s| s.checksum != r.checksum)
+    };
     records.iter().filter(differs).map(|r| r.version).collect()
 }
 
 pub(crate) fn current(records: &[Record]) -> i64 {
-    records.iter().filter(|r| r.finished).map(|r| r.version).max().unwrap_or(0)
+    records
+        .iter()
+        .filter(|r| r.finished)
+        .map(|r| r.version)
+        .max()
+        .unwrap_or(0)
 }
 
 fn latest(steps: &[Step]) -> i64 {

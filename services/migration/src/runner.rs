@@ -13,9 +13,9 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::{ConnectOptions as _, Connection as _};
 use sqlx::migrate::Migrator;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
 
 pub use self::lock::Holder;
 
@@ -83,9 +83,18 @@ impl Runner {
     pub fn new(url: &str, migrator: &Migrator, name: &str) -> Result<Self, Error> {
         let options = PgConnectOptions::from_str(url).map_err(Error::Address)?;
         // PostgreSQL keeps 63 bytes.
-        let name: String = format!("weir-migration {name}").chars().filter(char::is_ascii).take(63).collect();
-        let options = options.application_name(name.trim_end()).disable_statement_logging();
-        Ok(Self { options, steps: Step::all(migrator) })
+        let name: String = format!("weir-migration {name}")
+            .chars()
+            .filter(char::is_ascii)
+            .take(63)
+            .collect();
+        let options = options
+            .application_name(name.trim_end())
+            .disable_statement_logging();
+        Ok(Self {
+            options,
+            steps: Step::all(migrator),
+        })
     }
 
     /// The migrations that this runner knows.
@@ -116,7 +125,12 @@ impl Runner {
     /// MIGRATION_UNKNOWN_TARGET, MIGRATION_LOCKED, MIGRATION_UNKNOWN_APPLIED,
     /// MIGRATION_CHECKSUM_MISMATCH and MIGRATION_BACKWARD, with nothing changed; MIGRATION_FAILED,
     /// which says what was left; DATABASE_UNAVAILABLE.
-    pub async fn up(&self, target: Option<i64>, wait: Duration, progress: Sink<'_>) -> Result<Report, Error> {
+    pub async fn up(
+        &self,
+        target: Option<i64>,
+        wait: Duration,
+        progress: Sink<'_>,
+    ) -> Result<Report, Error> {
         plan::check_up(&self.steps, target)?;
         self.run(Direction::Up, target, wait, progress).await
     }
@@ -135,7 +149,8 @@ impl Runner {
         progress: Sink<'_>,
     ) -> Result<Report, Error> {
         let target = plan::check_down(&self.steps, target, confirm)?;
-        self.run(Direction::Down, Some(target), wait, progress).await
+        self.run(Direction::Down, Some(target), wait, progress)
+            .await
     }
 
     async fn run(
@@ -157,21 +172,47 @@ impl Runner {
         let mut versions = Vec::with_capacity(total);
         for step in steps {
             let began = Instant::now();
-            let mut say = |message| progress(Progress { message, version: 0, done: versions.len(), total });
+            let mut say = |message| {
+                progress(Progress {
+                    message,
+                    version: 0,
+                    done: versions.len(),
+                    total,
+                })
+            };
             stage::run(&mut connection, direction, step, &mut say).await?;
             versions.push(step.version);
             let done = match direction {
                 Direction::Up => "applied",
                 Direction::Down => "took back",
             };
-            let message = format!("{done} {} `{}` in {} ms", step.version, step.name, began.elapsed().as_millis());
-            tracing::info!(migration.version = step.version, direction = direction.as_str(), "migrated");
-            progress(Progress { message, version: step.version, done: versions.len(), total });
+            let message = format!(
+                "{done} {} `{}` in {} ms",
+                step.version,
+                step.name,
+                began.elapsed().as_millis()
+            );
+            tracing::info!(
+                migration.version = step.version,
+                direction = direction.as_str(),
+                "migrated"
+            );
+            progress(Progress {
+                message,
+                version: step.version,
+                done: versions.len(),
+                total,
+            });
         }
         let from = plan::current(&records);
         let to = plan::current(&session::records(&mut connection).await?);
         if total == 0 {
-            progress(Progress { message: format!("nothing to do, the database is at version {to}"), version: 0, done: 0, total });
+            progress(Progress {
+                message: format!("nothing to do, the database is at version {to}"),
+                version: 0,
+                done: 0,
+                total,
+            });
         }
         let _ = connection.close().await;
         Ok(Report { from, to, versions })

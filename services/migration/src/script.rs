@@ -79,7 +79,9 @@ fn quoted(text: &str, quote: u8, escapes: bool) -> usize {
 
 /// Says whether the string that begins at a quote is an `E'…'`.
 fn escapes(script: &str, quote: usize) -> bool {
-    quote > 0 && matches!(script.as_bytes()[quote - 1], b'e' | b'E') && !follows_word(script, quote - 1)
+    quote > 0
+        && matches!(script.as_bytes()[quote - 1], b'e' | b'E')
+        && !follows_word(script, quote - 1)
 }
 
 fn follows_word(script: &str, at: usize) -> bool {
@@ -92,13 +94,17 @@ fn is_word(byte: u8) -> bool {
 
 /// Length of a `$tag$ … $tag$` string, or of the sign alone.
 fn dollar_quoted(text: &str) -> usize {
-    let Some(end) = text[1..].find('$').map(|end| end + 2) else { return 1 };
+    let Some(end) = text[1..].find('$').map(|end| end + 2) else {
+        return 1;
+    };
     let tag = &text[..end];
     let name = &tag.as_bytes()[1..end - 1];
     if name.first().is_some_and(u8::is_ascii_digit) || !name.iter().all(|byte| is_word(*byte)) {
         return 1;
     }
-    text[end..].find(tag).map_or(text.len(), |close| end + close + end)
+    text[end..]
+        .find(tag)
+        .map_or(text.len(), |close| end + close + end)
 }
 
 #[cfg(test)]
@@ -121,7 +127,10 @@ mod tests {
 
     #[test]
     fn a_script_without_a_last_semicolon_or_without_anything_is_read() {
-        assert_eq!(statements("SELECT 1;\nSELECT 2\n"), ["SELECT 1", "SELECT 2"]);
+        assert_eq!(
+            statements("SELECT 1;\nSELECT 2\n"),
+            ["SELECT 1", "SELECT 2"]
+        );
         assert_eq!(statements(" ; -- nothing\n"), Vec::<&str>::new());
         assert_eq!(statements("SELECT 'open; $$"), ["SELECT 'open; $$"]);
         assert_eq!(statements("SELECT $a$ open; "), ["SELECT $a$ open;"]);

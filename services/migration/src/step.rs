@@ -34,7 +34,10 @@ impl Step {
             migrator
                 .iter()
                 .find(|m| m.version == version && m.migration_type.is_down_migration())
-                .map(|m| Script { sql: m.sql.clone(), no_transaction: m.no_tx })
+                .map(|m| Script {
+                    sql: m.sql.clone(),
+                    no_transaction: m.no_tx,
+                })
         };
         let mut steps: Vec<Step> = migrator
             .iter()
@@ -44,7 +47,10 @@ impl Step {
                 // sqlx shows the underscores of the file's name as spaces.
                 name: m.description.replace(' ', "_"),
                 checksum: m.checksum.to_vec(),
-                up: Script { sql: m.sql.clone(), no_transaction: m.no_tx },
+                up: Script {
+                    sql: m.sql.clone(),
+                    no_transaction: m.no_tx,
+                },
                 down: down(m.version),
             })
             .collect();

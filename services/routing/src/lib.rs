@@ -1,4 +1,119 @@
-//! weir-routing
+//! Routing: accepts events durably, decides which Work each belongs to, and answers what became of it.
+//!
+//! `rpc` decodes, runs one command or query, and encodes. [`publish`] accepts, [`route`] decides, [`command`] is what
+//! operators do, [`trace`] decides what nobody published, [`tenant`] and [`generation`] are the configuration, [`cel`]
+//! its expressions. All state is in the database: every replica can take every step and be killed at any moment
+//! (rule o06).
 
 pub mod cel;
+pub mod command;
+mod config;
+mod error;
+pub mod generation;
+pub mod handler;
+pub mod publish;
+pub mod query;
+pub mod route;
+mod rpc;
 pub mod tenant;
+pub mod trace;
+
+pub use config::Config;
+pub use error::Error;
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+use tonic::server::NamedService as _;
+use tonic::service::Routes;
+use weir_pg::Db;
+use weir_proto::routing::v1::config_service_server::ConfigServiceServer;
+use weir_proto::routing::v1::event_service_server::EventServiceServer;
+use weir_proto::routing::v1::inspect_service_server::InspectServiceServer;
+use weir_proto::routing::v1::routing_service_server::RoutingServiceServer;
+use weir_rpc::{MAX_DECODED, MAX_ENCODED};
+use weir_runtime::{Component, Task};
+
+use generation::Generations;
+use handler::Registry;
+use publish::{Accepted, Publisher};
+use route::evaluate::Context;
+use route::worker::Router;
+
+/// What ties this service to others of the same process. Losing any of it costs latency only.
+#[derive(Debug, Clone)]
+pub struct Hints {
+    /// Wake it when events may be undecided.
+    pub accepted: Accepted,
+    /// Woken after each routing commit: watchers, and claimers of the same process.
+    pub routed: Arc<Notify>,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self {
+            accepted: Accepted { wake: Arc::default(), arrived: Arc::default() },
+            routed: Arc::default(),
+        }
+    }
+}
+
+/// Makes the service. Ready when the database is reachable, takes writes and has this build's schema (rule m04).
+/// `registry` has the Rust handlers of this process (rule r52).
+#[must_use]
+pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> Component {
+    let component = Component::new("routing");
+    let shutdown = component.shutdown();
+    let generations = Generations::new(db.clone());
+    let publisher = Publisher::new(
+        db.clone(),
+        generations.clone(),
+        config.max_payload,
+        hints.accepted.clone(),
+        TaskTracker::new(),
+    );
+    let context = Context { db: db.clone(), registry, limits: config.limits() };
+    let router = Router {
+        context: context.clone(),
+        generations: generations.clone(),
+        wake: Arc::clone(&hints.accepted.wake),
+        arrived: Arc::clone(&hints.accepted.arrived),
+        routed: Arc::clone(&hints.routed),
+        poll: config.poll_interval,
+    };
+    let events = rpc::Events::new(db.clone(), generations.clone(), publisher.clone(), &hints, shutdown);
+    let routing = rpc::Routing { context, generations: generations.clone(), publisher, hints };
+    let routes = Routes::new(
+        EventServiceServer::new(events)
+            .max_decoding_message_size(MAX_DECODED)
+            .max_encoding_message_size(MAX_ENCODED),
+    )
+    .add_service(
+        ConfigServiceServer::new(rpc::Configs::new(db.clone(), generations))
+            .max_decoding_message_size(MAX_DECODED)
+            .max_encoding_message_size(MAX_ENCODED),
+    )
+    .add_service(
+        RoutingServiceServer::new(routing)
+            .max_decoding_message_size(MAX_DECODED)
+            .max_encoding_message_size(MAX_ENCODED),
+    )
+    .add_service(InspectServiceServer::new(rpc::Inspect));
+    let names = [
+        EventServiceServer::<rpc::Events>::NAME,
+        ConfigServiceServer::<rpc::Configs>::NAME,
+        RoutingServiceServer::<rpc::Routing>::NAME,
+        InspectServiceServer::<rpc::Inspect>::NAME,
+    ];
+    component
+        .serving(routes, names)
+        .ready_when("database", move || {
+            let db = db.clone();
+            async move { weir_pg::schema::readiness(&db).await }
+        })
+        .task(Task::run("routing.route_pending", move |shutdown| async move {
+            router.run(shutdown).await;
+            Ok(())
+        }))
+}

@@ -26,12 +26,14 @@ mod scope_tests;
 
 pub use canonical::binding_digest;
 pub use compiled::{
-    Compiled, CompiledHandler, EffectiveLimits, EffectiveRoute, EffectiveScope, EffectiveSource, KeyError,
+    Compiled, CompiledHandler, EffectiveLimits, EffectiveRoute, EffectiveScope, EffectiveSource,
+    KeyError,
 };
 pub use model::{
-    Binding, Brake, Capability, Concurrency, ConcurrencyKey, DEFAULT_DEPTH, DEFAULT_DERIVED_PER_MINUTE, DEFAULT_LEASE,
-    DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT, Document, Fallback, Handler, KeyRule, Limits, Match, NamedHandler,
-    OnParentCancel, Policy, Retry, Route, Scope, SelfPolicy, Source, Webhook, WebhookKind,
+    Binding, Brake, Capability, Concurrency, ConcurrencyKey, DEFAULT_DEPTH,
+    DEFAULT_DERIVED_PER_MINUTE, DEFAULT_LEASE, DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT, Document,
+    Fallback, Handler, KeyRule, Limits, Match, NamedHandler, OnParentCancel, Policy, Retry, Route,
+    Scope, SelfPolicy, Source, Webhook, WebhookKind,
 };
 pub use problem::{MAX_PROBLEMS, Problem, Severity};
 pub use tree::{MAX_DOCUMENT, MAX_NESTING, MAX_NODES};
@@ -48,6 +50,10 @@ impl Document {
     pub fn read(text: &str) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let document = Self::parse(text)?;
         let problems = document.validate();
-        if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok((document, problems)) }
+        if problems.iter().any(Problem::is_error) {
+            Err(problems)
+        } else {
+            Ok((document, problems))
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The command line: what there is, and how it ends.
 
 pub(crate) mod config;
+pub(crate) mod environment;
 pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod format;
@@ -84,7 +85,9 @@ pub(crate) async fn run(cli: Cli) -> ExitCode {
         Command::Migrate(command) => migrate::run(&session, command).await,
         Command::Worker(args) => worker::run(&session, args).await,
         Command::Version => {
-            session.out.line(&format!("weir {}", env!("CARGO_PKG_VERSION")));
+            session
+                .out
+                .line(&format!("weir {}", env!("CARGO_PKG_VERSION")));
             Ok(())
         }
     };

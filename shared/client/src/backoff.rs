@@ -19,7 +19,11 @@ impl Backoff {
     /// Starts at `first` and never exceeds `limit`.
     #[must_use]
     pub fn new(first: Duration, limit: Duration) -> Self {
-        Self { first, limit, next: first }
+        Self {
+            first,
+            limit,
+            next: first,
+        }
     }
 
     /// Returns the next delay.
@@ -50,8 +54,14 @@ mod tests {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(350));
         for full in [100, 200, 350, 350] {
             let delay = backoff.next_delay();
-            assert!(delay <= Duration::from_millis(full), "{delay:?} exceeds {full} ms");
-            assert!(delay >= Duration::from_millis(full / 2), "{delay:?} is below half of {full} ms");
+            assert!(
+                delay <= Duration::from_millis(full),
+                "{delay:?} exceeds {full} ms"
+            );
+            assert!(
+                delay >= Duration::from_millis(full / 2),
+                "{delay:?} is below half of {full} ms"
+            );
         }
         backoff.reset();
         assert!(backoff.next_delay() <= Duration::from_millis(100));

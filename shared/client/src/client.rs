@@ -38,7 +38,9 @@ pub enum ConnectError {
         url: String,
     },
     /// The address asks for TLS.
-    #[error("`{url}` asks for TLS, which this build does not speak; use http:// behind a proxy on this machine")]
+    #[error(
+        "`{url}` asks for TLS, which this build does not speak; use http:// behind a proxy on this machine"
+    )]
     Tls {
         /// What was given.
         url: String,
@@ -76,12 +78,22 @@ impl Client {
     /// [`ConnectError`] when the address or the identity cannot be used. That nobody listens there
     /// is an `UNAVAILABLE` of the first call.
     pub fn connect(url: &str, identity: Identity) -> Result<Self, ConnectError> {
-        let endpoint = Endpoint::from_shared(url.to_owned())
-            .map_err(|_| ConnectError::Address { url: url.to_owned() })?;
+        let endpoint =
+            Endpoint::from_shared(url.to_owned()).map_err(|_| ConnectError::Address {
+                url: url.to_owned(),
+            })?;
         match endpoint.uri().scheme_str() {
             Some("http") => {}
-            Some("https") => return Err(ConnectError::Tls { url: url.to_owned() }),
-            _ => return Err(ConnectError::Address { url: url.to_owned() }),
+            Some("https") => {
+                return Err(ConnectError::Tls {
+                    url: url.to_owned(),
+                });
+            }
+            _ => {
+                return Err(ConnectError::Address {
+                    url: url.to_owned(),
+                });
+            }
         }
         let channel = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
@@ -97,7 +109,9 @@ impl Client {
     /// # Errors
     /// [`ConnectError::Identity`] when the identity cannot travel.
     pub fn over(channel: Channel, identity: &Identity) -> Result<Self, ConnectError> {
-        Ok(Self { service: InterceptedService::new(channel, Attach::new(identity)?) })
+        Ok(Self {
+            service: InterceptedService::new(channel, Attach::new(identity)?),
+        })
     }
 
     accessors! {
@@ -126,7 +140,12 @@ mod tests {
     async fn an_unusable_address_is_refused_with_a_reason() {
         let identity = Identity::development("demo", "me");
         assert!(Client::connect("http://localhost:7070", identity.clone()).is_ok());
-        let refused = |url: &str| Client::connect(url, identity.clone()).err().expect(url).to_string();
+        let refused = |url: &str| {
+            Client::connect(url, identity.clone())
+                .err()
+                .expect(url)
+                .to_string()
+        };
         assert!(refused("https://weir.example").contains("TLS"));
         assert!(refused("localhost:7070").contains("is not an address"));
         assert!(refused("ftp://localhost").contains("is not an address"));

@@ -24,13 +24,13 @@ mod renewal;
 mod settings;
 mod worker;
 
-#[cfg(test)]
-mod tests;
-
 use std::future::Future;
 use std::time::Duration;
 
+use tonic::Code;
 use weir_proto::lifecycle::v1::ClaimedWork;
+
+use crate::Problem;
 
 pub use context::Context;
 pub use settings::{Observer, Settings};
@@ -60,17 +60,27 @@ pub enum Outcome {
 impl Outcome {
     /// Done, with a result in words.
     pub fn complete(result: impl Into<String>) -> Self {
-        Self::Complete { result: result.into() }
+        Self::Complete {
+            result: result.into(),
+        }
     }
 
     /// Failed, and trying again may help.
     pub fn retry(error: impl Into<String>) -> Self {
-        Self::Fail { permanent: false, error: error.into(), retry_after: None }
+        Self::Fail {
+            permanent: false,
+            error: error.into(),
+            retry_after: None,
+        }
     }
 
     /// Failed for good.
     pub fn give_up(error: impl Into<String>) -> Self {
-        Self::Fail { permanent: true, error: error.into(), retry_after: None }
+        Self::Fail {
+            permanent: true,
+            error: error.into(),
+            retry_after: None,
+        }
     }
 }
 
@@ -147,4 +157,18 @@ pub struct Report {
     pub detail: String,
     /// From the claim to the answer.
     pub took: Duration,
+}
+
+/// Whether Weir, or the way to it, was not there, so that the same call may pass later. Whether it
+/// took effect is unknown. Internal is among them because that is what a connection that breaks
+/// under a call looks like.
+fn may_pass(problem: &Problem) -> bool {
+    matches!(
+        problem.code,
+        Code::Unavailable
+            | Code::DeadlineExceeded
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::Internal
+    )
 }

@@ -3,11 +3,7 @@
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
-
-/// Metadata that names the tenant to a gateway in development.
-pub(crate) const TENANT: &str = "x-weir-tenant";
-/// Metadata that names the actor to a gateway in development.
-pub(crate) const ACTOR: &str = "x-weir-actor";
+use weir_rpc::headers::{ACTOR, TENANT};
 
 /// Who calls, as it is attached to every call.
 ///
@@ -26,12 +22,20 @@ pub struct Identity {
 impl Identity {
     /// Names tenant and actor to a gateway in development.
     pub fn development(tenant: impl Into<String>, actor: impl Into<String>) -> Self {
-        Self { tenant: tenant.into(), actor: actor.into(), token: None }
+        Self {
+            tenant: tenant.into(),
+            actor: actor.into(),
+            token: None,
+        }
     }
 
     /// Presents a token, which names tenant and actor.
     pub fn token(token: impl Into<String>) -> Self {
-        Self { tenant: String::new(), actor: String::new(), token: Some(token.into()) }
+        Self {
+            tenant: String::new(),
+            actor: String::new(),
+            token: Some(token.into()),
+        }
     }
 }
 
@@ -93,7 +97,9 @@ mod tests {
 
     fn attached(identity: &Identity) -> Request<()> {
         let mut attach = Attach::new(identity).expect("a plain identity");
-        attach.call(Request::new(())).expect("attaching cannot fail")
+        attach
+            .call(Request::new(()))
+            .expect("attaching cannot fail")
     }
 
     #[test]
@@ -105,7 +111,10 @@ mod tests {
         let mut identity = Identity::development("demo", "me");
         identity.token = Some("abc".to_owned());
         let request = attached(&identity);
-        assert_eq!(request.metadata().get("authorization").expect("a token"), "Bearer abc");
+        assert_eq!(
+            request.metadata().get("authorization").expect("a token"),
+            "Bearer abc"
+        );
         assert!(request.metadata().get(TENANT).is_none());
     }
 
@@ -116,7 +125,9 @@ mod tests {
 
     #[test]
     fn an_identity_that_no_header_can_carry_is_refused() {
-        let error = Attach::new(&Identity::development("demo", "zoë\n")).err().expect("a line break");
+        let error = Attach::new(&Identity::development("demo", "zoë\n"))
+            .err()
+            .expect("a line break");
         assert!(error.to_string().starts_with("the actor has"), "{error}");
     }
 }

@@ -28,10 +28,11 @@ mod backoff;
 mod client;
 pub mod executor;
 mod identity;
-mod problem;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use backoff::Backoff;
 pub use client::{Client, ConnectError, Service};
 pub use identity::{Identity, InvalidIdentity};
-pub use problem::{FieldViolation, Problem};
 pub use weir_proto as proto;
+pub use weir_rpc::Problem;

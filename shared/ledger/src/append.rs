@@ -94,6 +94,8 @@ pub struct Refusal {
     pub limit: i32,
     /// How long until the next minute, for a rate.
     pub retry_after: std::time::Duration,
+    /// Database time at which the next minute begins and a rate is whole again (rule c06).
+    pub next_minute: DateTime<Utc>,
 }
 
 /// What became of one event of a batch.

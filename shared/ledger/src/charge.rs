@@ -241,7 +241,10 @@ impl Refusals {
             .0 += 1;
         let into_minute = self.at.timestamp_millis().rem_euclid(60_000);
         let left = u64::try_from(60_000 - into_minute).unwrap_or(60_000);
-        Refusal { code, root: EventUid(root), depth, limit, retry_after: Duration::from_millis(left) }
+        let retry_after = Duration::from_millis(left);
+        let seconds = (self.at.timestamp().div_euclid(60) + 1) * 60;
+        let next_minute = DateTime::from_timestamp(seconds, 0).unwrap_or(self.at);
+        Refusal { code, root: EventUid(root), depth, limit, retry_after, next_minute }
     }
 
     async fn write(self, tx: &mut Tx<'_>, tenant: TenantId) -> Result<(), Error> {

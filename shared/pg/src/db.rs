@@ -1,7 +1,6 @@
 //! The pool.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +16,19 @@ use crate::{Error, Tx};
 /// test is a round trip, and a busy pool would pay it with every transaction.
 const TEST_AFTER_IDLE: Duration = Duration::from_secs(1);
 
-/// How many prepared statements a connection keeps. A service has fewer than a hundred.
+/// How many prepared statements a connection keeps. A service has fewer.
 const STATEMENT_CACHE: usize = 256;
+
+/// The same through a pooler: less than the 200 that PgBouncer keeps by default, so that what this
+/// side thinks is prepared is so on the other side too.
+const STATEMENT_CACHE_POOLED: usize = 150;
+
+/// A connection of the pool; dropping it gives it back.
+pub type Conn = PoolConnection<Postgres>;
 
 /// Where the database is and how it is used.
 #[derive(Clone)]
-pub struct Settings {
+pub struct Options {
     /// `postgres://user:password@host:port/database`. Its `Debug` is redacted.
     pub url: String,
     /// The most connections of this process, besides one for the readiness probe. Default: 16.
@@ -30,31 +36,31 @@ pub struct Settings {
     /// How long to wait for a connection. Default: 5 s, shorter than any deadline that a caller
     /// would set, so that the answer says what is wrong.
     pub acquire_timeout: Duration,
-    /// Whether a transaction pooler (PgBouncer in transaction mode) stands before the server.
-    /// Then no prepared statement outlives its transaction and [`Db::acquire`] opens a read-only
-    /// transaction, because a statement and its execution could reach two servers otherwise.
-    /// Default: false.
+    /// Whether a transaction pooler stands before the server. It must keep track of prepared
+    /// statements, as PgBouncer does since 1.21 with `max_prepared_statements` (on since 1.24): the
+    /// driver names every statement that it prepares, also when told to keep none, and then never
+    /// closes them. Default: false.
     pub transaction_pooler: bool,
-    /// Shown in `pg_stat_activity`. Default: `weir`.
+    /// Shown in `pg_stat_activity`: which service it is.
     pub application_name: String,
 }
 
-impl Settings {
-    /// Makes the default settings for a database.
-    pub fn new(url: impl Into<String>) -> Self {
+impl Options {
+    /// Makes the default options for a database and the name a service has there.
+    pub fn new(url: impl Into<String>, application_name: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             max_connections: 16,
             acquire_timeout: Duration::from_secs(5),
             transaction_pooler: false,
-            application_name: "weir".to_owned(),
+            application_name: application_name.into(),
         }
     }
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("Options")
             .field("url", &"redacted")
             .field("max_connections", &self.max_connections)
             .field("acquire_timeout", &self.acquire_timeout)
@@ -71,12 +77,13 @@ pub struct Db {
     pub(crate) options: PgConnectOptions,
     /// The readiness probe's own connection: a busy pool is not an absent database.
     pub(crate) probe: Arc<Mutex<Option<PgConnection>>>,
-    transaction_pooler: bool,
 }
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Db").field("pool", &self.pool).finish_non_exhaustive()
+        f.debug_struct("Db")
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
     }
 }
 
@@ -87,17 +94,21 @@ impl Db {
     /// # Errors
     ///
     /// Only for a URL that is none; the error does not show the URL.
-    pub fn open(settings: &Settings) -> Result<Self, Error> {
-        let cache = if settings.transaction_pooler { 0 } else { STATEMENT_CACHE };
-        let options = PgConnectOptions::from_str(&settings.url)
+    pub fn open(wanted: &Options) -> Result<Self, Error> {
+        let cache = if wanted.transaction_pooler {
+            STATEMENT_CACHE_POOLED
+        } else {
+            STATEMENT_CACHE
+        };
+        let options = PgConnectOptions::from_str(&wanted.url)
             .map_err(Error::Query)?
-            .application_name(&settings.application_name)
+            .application_name(&wanted.application_name)
             // Floats travel in binary; poolers refuse start-up parameters that they do not know.
             .extra_float_digits(None)
             .statement_cache_capacity(cache);
         let pool = PgPoolOptions::new()
-            .max_connections(settings.max_connections)
-            .acquire_timeout(settings.acquire_timeout)
+            .max_connections(wanted.max_connections)
+            .acquire_timeout(wanted.acquire_timeout)
             .idle_timeout(Duration::from_secs(300))
             .max_lifetime(Duration::from_secs(1800))
             .test_before_acquire(false)
@@ -110,17 +121,21 @@ impl Db {
                 })
             })
             .connect_lazy_with(options.clone());
-        Ok(Self::assemble(pool, options, settings.transaction_pooler))
-    }
-
-    fn assemble(pool: PgPool, options: PgConnectOptions, transaction_pooler: bool) -> Self {
-        Self { pool, options, probe: Arc::default(), transaction_pooler }
+        Ok(Self {
+            pool,
+            options,
+            probe: Arc::default(),
+        })
     }
 
     /// Takes over a pool that a test's harness made.
     pub fn from_pool(pool: PgPool) -> Self {
         let options = pool.connect_options().as_ref().clone();
-        Self::assemble(pool, options, false)
+        Self {
+            pool,
+            options,
+            probe: Arc::default(),
+        }
     }
 
     /// Returns the pool, for what is no use case: maintenance and tests.
@@ -134,11 +149,7 @@ impl Db {
     ///
     /// `DATABASE_UNAVAILABLE`.
     pub async fn acquire(&self) -> Result<Conn, Error> {
-        if self.transaction_pooler {
-            return self.begin("BEGIN READ ONLY").await.map(|tx| Conn(Inner::Within(tx)));
-        }
-        let connection = self.pool.acquire().await.map_err(Error::at_begin)?;
-        Ok(Conn(Inner::Bare(connection)))
+        self.pool.acquire().await.map_err(Error::at_begin)
     }
 
     /// Begins a read-only transaction on one snapshot, for queries that must agree with each other.
@@ -148,7 +159,9 @@ impl Db {
     ///
     /// `DATABASE_UNAVAILABLE`.
     pub async fn snapshot(&self) -> Result<Tx<'static>, Error> {
-        self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await.map(Tx::from)
+        self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            .await
+            .map(Tx::from)
     }
 
     /// Begins a transaction. Connections that the server closed since their last use are passed
@@ -176,43 +189,13 @@ impl Db {
     }
 }
 
-/// A connection of the pool; dropping it gives it back.
-#[derive(Debug)]
-pub struct Conn(Inner);
-
-#[derive(Debug)]
-enum Inner {
-    Bare(PoolConnection<Postgres>),
-    Within(Transaction<'static, Postgres>),
-}
-
-impl Deref for Conn {
-    type Target = PgConnection;
-
-    fn deref(&self) -> &PgConnection {
-        match &self.0 {
-            Inner::Bare(connection) => connection,
-            Inner::Within(transaction) => transaction,
-        }
-    }
-}
-
-impl DerefMut for Conn {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        match &mut self.0 {
-            Inner::Bare(connection) => connection,
-            Inner::Within(transaction) => transaction,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_url_is_never_shown() {
-        let settings = Settings::new("postgres://u:hunter2@h/d");
-        assert!(!format!("{settings:?}").contains("hunter2"));
+        let options = Options::new("postgres://u:hunter2@h/d", "weir");
+        assert!(!format!("{options:?}").contains("hunter2"));
     }
 }

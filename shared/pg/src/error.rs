@@ -60,6 +60,12 @@ impl Error {
         matches!(self, Self::Contention(_) | Self::Again)
     }
 
+    /// Returns whether a statement gave up its wait for somebody else's lock (`lock_timeout`, NOWAIT).
+    /// Not repeated by [`crate::Db::run`]; a migration lets go of everything and tries again.
+    pub fn is_lock_timeout(&self) -> bool {
+        matches!(self, Self::Query(error) if sqlstate(error).as_deref() == Some("55P03"))
+    }
+
     /// Reads a failure before the first statement: whatever it is, nothing has happened yet, and
     /// only the operator or time can mend it.
     pub(crate) fn at_begin(error: sqlx::Error) -> Self {
@@ -109,7 +115,10 @@ impl From<sqlx::Error> for Error {
 }
 
 fn sqlstate(error: &sqlx::Error) -> Option<String> {
-    error.as_database_error().and_then(|e| e.code()).map(|code| code.into_owned())
+    error
+        .as_database_error()
+        .and_then(|e| e.code())
+        .map(|code| code.into_owned())
 }
 
 /// Class 08 (connection exceptions), the shutdown of a server or the end of this session, and a
@@ -166,9 +175,18 @@ mod tests {
     #[test]
     fn a_lost_connection_is_unavailable_before_commit_and_unknown_during_it() {
         assert!(matches!(Error::from(refused()), Error::Unavailable(_)));
-        assert!(matches!(Error::at_commit(refused()), Error::CommitUnknown(_)));
-        assert!(matches!(Error::from(sqlx::Error::PoolTimedOut), Error::Unavailable(_)));
-        assert!(matches!(Error::from(sqlx::Error::RowNotFound), Error::Query(_)));
+        assert!(matches!(
+            Error::at_commit(refused()),
+            Error::CommitUnknown(_)
+        ));
+        assert!(matches!(
+            Error::from(sqlx::Error::PoolTimedOut),
+            Error::Unavailable(_)
+        ));
+        assert!(matches!(
+            Error::from(sqlx::Error::RowNotFound),
+            Error::Query(_)
+        ));
     }
 
     #[test]

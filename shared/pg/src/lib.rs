@@ -5,10 +5,10 @@
 //! begins a transaction, reads a SQLSTATE or takes an advisory lock.
 //!
 //! Nothing here leaves state in a session (no `SET`, no session lock, no LISTEN), so that a
-//! transaction pooler may stand between Weir and the server; see [`Settings::transaction_pooler`].
+//! transaction pooler may stand between Weir and the server; see [`Options::transaction_pooler`].
 //!
-//! Migrations are not here: the migration service owns them. This crate only knows where their
-//! record stands ([`MIGRATION_TABLE`]) and which of them are applied ([`applied_migrations`]).
+//! The migration service applies migrations; this crate only knows where their record stands and
+//! whether a build's are all there ([`schema`]).
 
 pub mod cluster;
 mod db;
@@ -19,8 +19,8 @@ mod run;
 pub mod schema;
 mod tx;
 
-pub use db::{Conn, Db, Settings};
+pub use db::{Conn, Db, Options};
 pub use error::Error;
-pub use probe::{MIGRATION_TABLE, applied_migrations};
+pub use probe::applied_migrations;
 pub use run::{Command, Isolation, MAX_ATTEMPTS, TxError};
 pub use tx::Tx;

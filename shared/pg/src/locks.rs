@@ -67,7 +67,7 @@ SELECT CASE WHEN l.exclusive
 ///
 /// Those of any statement.
 pub async fn lock_config(tx: &mut Tx<'_>, tenant: TenantId, mode: Mode) -> Result<(), Error> {
-    lock(tx, vec![(key(CONFIG, tenant, None), mode)]).await
+    lock(tx, vec![(config_key(tenant), mode)]).await
 }
 
 /// Takes the order locks of these scopes until the transaction ends, in the order of their keys. A
@@ -84,7 +84,9 @@ pub async fn lock_scope_order(
     tenant: TenantId,
     scopes: &[(ScopeId, Mode)],
 ) -> Result<(), Error> {
-    let locks = scopes.iter().map(|(scope, mode)| (key(SCOPE_ORDER, tenant, Some(*scope)), *mode));
+    let locks = scopes
+        .iter()
+        .map(|(scope, mode)| (scope_key(tenant, *scope), *mode));
     lock(tx, locks.collect()).await
 }
 
@@ -93,7 +95,11 @@ async fn lock(tx: &mut Tx<'_>, locks: Vec<(i64, Mode)>) -> Result<(), Error> {
     if keys.is_empty() {
         return Ok(());
     }
-    sqlx::query(LOCK).bind(keys).bind(exclusive).execute(tx.conn()).await?;
+    sqlx::query(LOCK)
+        .bind(keys)
+        .bind(exclusive)
+        .execute(tx.conn())
+        .await?;
     Ok(())
 }
 
@@ -102,7 +108,20 @@ fn in_order(mut locks: Vec<(i64, Mode)>) -> (Vec<i64>, Vec<bool>) {
     // The stronger mode comes first among equals, and the first is the one that stays.
     locks.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
     locks.dedup_by_key(|(key, _)| *key);
-    locks.into_iter().map(|(key, mode)| (key, mode == Mode::Exclusive)).unzip()
+    locks
+        .into_iter()
+        .map(|(key, mode)| (key, mode == Mode::Exclusive))
+        .unzip()
+}
+
+/// Returns the key of a tenant's configuration lock, as `pg_locks` shows it.
+pub fn config_key(tenant: TenantId) -> i64 {
+    key(CONFIG, tenant, None)
+}
+
+/// Returns the key of a scope's order lock, as `pg_locks` shows it.
+pub fn scope_key(tenant: TenantId, scope: ScopeId) -> i64 {
+    key(SCOPE_ORDER, tenant, Some(scope))
 }
 
 /// A collision only makes two scopes wait for each other; it never breaks a rule.
@@ -114,7 +133,9 @@ fn key(class: &[u8], tenant: TenantId, scope: Option<ScopeId>) -> i64 {
         hash.update(scope.0.to_be_bytes());
     }
     let digest = hash.finalize();
-    let (head, _) = digest.split_first_chunk::<8>().expect("a SHA-256 digest has 32 bytes");
+    let (head, _) = digest
+        .split_first_chunk::<8>()
+        .expect("a SHA-256 digest has 32 bytes");
     i64::from_be_bytes(*head)
 }
 
@@ -124,17 +145,20 @@ mod tests {
 
     #[test]
     fn a_key_never_changes_between_versions() {
-        let tenant = TenantId(7);
-        assert_eq!(key(CONFIG, tenant, None), key(CONFIG, tenant, None));
-        assert_ne!(key(CONFIG, tenant, None), key(SCOPE_ORDER, tenant, None));
-        assert_ne!(
-            key(SCOPE_ORDER, tenant, Some(ScopeId(1))),
-            key(SCOPE_ORDER, tenant, Some(ScopeId(2)))
+        assert_eq!(
+            scope_key(TenantId(1), ScopeId(1)),
+            -6_426_886_943_477_939_116
         );
-        assert_eq!(key(SCOPE_ORDER, TenantId(1), Some(ScopeId(1))), GOLDEN);
+        assert_ne!(
+            scope_key(TenantId(1), ScopeId(1)),
+            scope_key(TenantId(1), ScopeId(2))
+        );
+        assert_ne!(
+            scope_key(TenantId(1), ScopeId(1)),
+            scope_key(TenantId(2), ScopeId(1))
+        );
+        assert_ne!(config_key(TenantId(1)), config_key(TenantId(2)));
     }
-
-    const GOLDEN: i64 = 0;
 
     #[test]
     fn locks_are_sorted_by_key_and_the_stronger_mode_wins() {

@@ -8,18 +8,14 @@ use sqlx::postgres::PgConnection;
 
 use crate::{Db, Error};
 
-/// The table, in schema `public`, in which the migration service records what it applied. Outside
-/// `weir`, because undoing every migration drops that schema.
-pub const MIGRATION_TABLE: &str = "weir_migrations";
-
 /// How long one question of the probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const PROBE: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
 
-const HAS_MIGRATIONS: &str = "SELECT to_regclass('public.weir_migrations') IS NOT NULL";
+const HAS_MIGRATIONS: &str = "SELECT to_regclass('public.weir_migration') IS NOT NULL";
 
-const APPLIED: &str = "SELECT version FROM public.weir_migrations WHERE success ORDER BY version";
+const APPLIED: &str = "SELECT version FROM public.weir_migration WHERE success ORDER BY version";
 
 impl Db {
     /// Asks whether the database is reachable and takes writes. Uses a connection of its own, so
@@ -31,10 +27,17 @@ impl Db {
     pub async fn probe(&self) -> Result<(), Error> {
         let read_only = self
             .ask(async |connection: &mut PgConnection| {
-                sqlx::query_scalar::<_, bool>(PROBE).persistent(false).fetch_one(connection).await
+                sqlx::query_scalar::<_, bool>(PROBE)
+                    .persistent(false)
+                    .fetch_one(connection)
+                    .await
             })
             .await?;
-        if read_only { Err(Error::ReadOnly) } else { Ok(()) }
+        if read_only {
+            Err(Error::ReadOnly)
+        } else {
+            Ok(())
+        }
     }
 
     async fn ask<T>(
@@ -82,7 +85,22 @@ pub async fn applied_migrations(db: &Db) -> Result<Option<Vec<i64>>, Error> {
         if !present {
             return Ok(None);
         }
-        sqlx::query_scalar(APPLIED).persistent(false).fetch_all(connection).await.map(Some)
+        sqlx::query_scalar(APPLIED)
+            .persistent(false)
+            .fetch_all(connection)
+            .await
+            .map(Some)
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_statements_name_the_one_table() {
+        let table = crate::schema::TABLE;
+        assert!(HAS_MIGRATIONS.contains(table) && APPLIED.contains(table));
+    }
 }

@@ -89,12 +89,18 @@ impl Db {
             let span = tracing::debug_span!("transaction", command = C::NAME, attempt);
             let result = self.run_once(command).instrument(span).await;
             let Err(error) = &result else { break result };
-            let Some(lost) = error.db().filter(|error| error.is_retryable()) else { break result };
+            let Some(lost) = error.db().filter(|error| error.is_retryable()) else {
+                break result;
+            };
             if attempt == MAX_ATTEMPTS {
                 break result;
             }
             counter!("weir_pg_transaction_retries_total", "command" => C::NAME).increment(1);
-            tracing::debug!(command = C::NAME, attempt, "repeating a transaction that lost a race");
+            tracing::debug!(
+                command = C::NAME,
+                attempt,
+                "repeating a transaction that lost a race"
+            );
             let pause = backoff(attempt, lost);
             drop(result);
             tokio::time::sleep(pause).await;
@@ -136,7 +142,9 @@ fn backoff(attempt: u32, lost: &Error) -> Duration {
     if attempt == 1 && matches!(lost, Error::Again) {
         return Duration::ZERO;
     }
-    let full = BACKOFF_MIN.saturating_mul(1 << (attempt - 1).min(16)).min(BACKOFF_MAX);
+    let full = BACKOFF_MIN
+        .saturating_mul(1 << (attempt - 1).min(16))
+        .min(BACKOFF_MAX);
     full.mul_f64(rand::random_range(0.5..=1.0))
 }
 
@@ -150,7 +158,10 @@ mod tests {
         assert_eq!(backoff(1, &Error::Again), Duration::ZERO);
         for attempt in 1..MAX_ATTEMPTS {
             let pause = backoff(attempt, &lost);
-            assert!(pause >= BACKOFF_MIN / 2 && pause <= BACKOFF_MAX, "{attempt}: {pause:?}");
+            assert!(
+                pause >= BACKOFF_MIN / 2 && pause <= BACKOFF_MAX,
+                "{attempt}: {pause:?}"
+            );
         }
         assert!(backoff(MAX_ATTEMPTS, &lost) >= BACKOFF_MAX / 2);
     }

@@ -3,9 +3,9 @@
 //! A service asks, is not ready while the answer is no, and never migrates by itself. Migrations
 //! that are newer than the build do not matter: they only expand until every older build is gone.
 
-use sqlx::{AssertSqlSafe, Row as _};
+use std::error::Error as _;
 
-use crate::Db;
+use crate::{Db, Error, applied_migrations};
 
 /// The table that records what was applied: a row a version, with sqlx's columns. It stands outside
 /// the schema `weir`, which the migrations make and unmake.
@@ -14,52 +14,52 @@ pub const TABLE: &str = "public.weir_migration";
 /// The migrations that this build knows, by version, with their names.
 pub const KNOWN: &[(i64, &str)] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
-const GLANCE: &str = "SELECT current_setting('transaction_read_only') = 'on' AS read_only, to_regclass($1) IS NOT NULL AS recorded";
-
 /// Says why a service of this build cannot work on the database, in a line for the operator: it is
-/// not reachable, not writable, or a migration is pending. Reads two rows and changes nothing.
+/// not reachable, not writable, or a migration is pending. Changes nothing, and needs no connection
+/// of the pool.
 ///
 /// # Errors
 /// The line.
 pub async fn readiness(db: &Db) -> Result<(), String> {
+    db.probe().await.map_err(|error| in_a_line(&error))?;
     match pending(db).await?.first() {
         None => Ok(()),
-        Some((version, name)) => Err(format!("migration {version} `{name}` is pending; run `weir migrate up`")),
+        Some((version, name)) => Err(format!(
+            "migration {version} `{name}` is pending; run `weir migrate up`"
+        )),
     }
 }
 
 /// Says whether every known migration up to `latest` is applied.
 ///
 /// # Errors
-/// As [`readiness`], when the database cannot be asked.
+/// The reason why the database cannot be asked, in a line.
 pub async fn is_current(db: &Db, latest: i64) -> Result<bool, String> {
-    Ok(pending(db).await?.iter().all(|(version, _)| *version > latest))
+    Ok(pending(db)
+        .await?
+        .iter()
+        .all(|(version, _)| *version > latest))
 }
 
 async fn pending(db: &Db) -> Result<Vec<(i64, &'static str)>, String> {
-    let unreachable = |error: sqlx::Error| format!("the database cannot be used: {}", one_line(&error));
-    let glance = sqlx::query(GLANCE).bind(TABLE).fetch_one(db.pool()).await.map_err(unreachable)?;
-    if glance.try_get("read_only").map_err(unreachable)? {
-        return Err("the database is read-only".to_owned());
-    }
-    // An unfinished row is a step without a transaction that did not end (rule m05).
-    let select = format!("SELECT version FROM {TABLE} WHERE success");
-    let applied: Vec<i64> = if glance.try_get("recorded").map_err(unreachable)? {
-        sqlx::query_scalar(AssertSqlSafe(select)).fetch_all(db.pool()).await.map_err(unreachable)?
-    } else {
-        Vec::new()
-    };
-    Ok(missing(KNOWN, &applied))
+    let applied = applied_migrations(db)
+        .await
+        .map_err(|error| in_a_line(&error))?;
+    Ok(missing(KNOWN, &applied.unwrap_or_default()))
 }
 
 fn missing(known: &[(i64, &'static str)], applied: &[i64]) -> Vec<(i64, &'static str)> {
-    known.iter().filter(|(version, _)| !applied.contains(version)).copied().collect()
+    known
+        .iter()
+        .filter(|(version, _)| !applied.contains(version))
+        .copied()
+        .collect()
 }
 
-fn one_line(error: &sqlx::Error) -> String {
-    match error {
-        sqlx::Error::Database(error) => error.message().replace('\n', " "),
-        other => other.to_string().replace('\n', " "),
+fn in_a_line(error: &Error) -> String {
+    match error.source() {
+        None => error.to_string(),
+        Some(cause) => format!("{error}: {}", cause.to_string().replace('\n', " ")),
     }
 }
 

@@ -10,7 +10,9 @@ use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::sync::OnceCell;
-use weir_pg::cluster::{SharedCluster, SharedOptions, TestDatabase, ensure_template, shared_for_tests};
+use weir_pg::cluster::{
+    SharedCluster, SharedOptions, TestDatabase, ensure_template, shared_for_tests,
+};
 use weir_pg::schema::TABLE;
 use weir_pg::{Db, Options};
 
@@ -20,7 +22,9 @@ use crate::Hold;
 pub(crate) const APPLICATION: &str = "weir-testkit";
 
 const TEST_CLOCK: &str = include_str!("test_clock.sql");
-const ADVANCE: &str = "UPDATE weir.test_clock SET offset_by = offset_by + make_interval(secs => $1)";
+const SCHEMA_DUMP: &str = include_str!("schema_dump.sql");
+const ADVANCE: &str =
+    "UPDATE weir.test_clock SET offset_by = offset_by + make_interval(secs => $1)";
 const BLOCKED: &str = "SELECT count(DISTINCT l.pid) FROM pg_catalog.pg_locks AS l \
      JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid \
      WHERE NOT l.granted AND a.datname = current_database()";
@@ -57,13 +61,16 @@ impl TestDb {
         let made = async {
             let template = TEMPLATE
                 .get_or_try_init(async || {
-                    let migrator = Migrator::new(migrations_folder()).await.context("cannot read the migrations")?;
+                    let migrator = Migrator::new(migrations_folder())
+                        .await
+                        .context("cannot read the migrations")?;
                     template(migrator, TEST_CLOCK).await
                 })
                 .await?;
             Self::copy(template).await
         };
-        made.await.unwrap_or_else(|error| panic!("no test database: {error:#}"))
+        made.await
+            .unwrap_or_else(|error| panic!("no test database: {error:#}"))
     }
 
     /// A database with the schema of other migrations, and nothing else: no test clock.
@@ -72,10 +79,13 @@ impl TestDb {
     /// As [`TestDb::new`].
     pub async fn with_migrations(folder: &Path) -> TestDb {
         let made = async {
-            let migrator = Migrator::new(folder).await.context("cannot read the migrations")?;
+            let migrator = Migrator::new(folder)
+                .await
+                .context("cannot read the migrations")?;
             Self::copy(&template(migrator, "").await?).await
         };
-        made.await.unwrap_or_else(|error| panic!("no test database: {error:#}"))
+        made.await
+            .unwrap_or_else(|error| panic!("no test database: {error:#}"))
     }
 
     /// A database with nothing in it.
@@ -83,15 +93,23 @@ impl TestDb {
     /// # Panics
     /// As [`TestDb::new`].
     pub async fn empty() -> TestDb {
-        Self::copy("template0").await.unwrap_or_else(|error| panic!("no test database: {error:#}"))
+        Self::copy("template0")
+            .await
+            .unwrap_or_else(|error| panic!("no test database: {error:#}"))
     }
 
     async fn copy(template: &str) -> anyhow::Result<TestDb> {
         let database = TestDatabase::create(server().await?.admin_url(), template).await?;
         let url = database.url();
         let options = PgConnectOptions::from_str(&url)?.application_name(APPLICATION);
-        let pool = PgPoolOptions::new().max_connections(5).connect_lazy_with(options);
-        Ok(TestDb { database: Some(database), url, pool })
+        let pool = PgPoolOptions::new()
+            .max_connections(5)
+            .connect_lazy_with(options);
+        Ok(TestDb {
+            database: Some(database),
+            url,
+            pool,
+        })
     }
 
     /// The database's address, for what is under test.
@@ -122,7 +140,9 @@ impl TestDb {
     /// When the server does not answer.
     pub async fn connect(&self) -> PgConnection {
         let options = PgConnectOptions::from_str(&self.url).expect("the kit made this address");
-        PgConnection::connect_with(&options.application_name(APPLICATION)).await.expect("the test server answers")
+        PgConnection::connect_with(&options.application_name(APPLICATION))
+            .await
+            .expect("the test server answers")
     }
 
     /// Moves the database's clock forward, for every session at once. It keeps running meanwhile.
@@ -130,7 +150,10 @@ impl TestDb {
     /// # Panics
     /// When the database was not made by [`TestDb::new`].
     pub async fn advance(&self, by: Duration) {
-        let done = sqlx::query(ADVANCE).bind(by.as_secs_f64()).execute(&self.pool).await;
+        let done = sqlx::query(ADVANCE)
+            .bind(by.as_secs_f64())
+            .execute(&self.pool)
+            .await;
         done.expect("`advance` needs a database from `TestDb::new`");
     }
 
@@ -139,7 +162,10 @@ impl TestDb {
     /// # Panics
     /// When there is no such clock.
     pub async fn now(&self) -> DateTime<Utc> {
-        sqlx::query_scalar("SELECT weir.clock()").fetch_one(&self.pool).await.expect("the schema has a clock")
+        sqlx::query_scalar("SELECT weir.clock()")
+            .fetch_one(&self.pool)
+            .await
+            .expect("the schema has a clock")
     }
 
     /// Opens a transaction that keeps its locks until it is released.
@@ -158,13 +184,22 @@ impl TestDb {
     pub async fn wait_until_blocked(&self, sessions: i64) {
         let began = Instant::now();
         loop {
-            let blocked: i64 = sqlx::query_scalar(BLOCKED).fetch_one(&self.pool).await.expect("the test server answers");
+            let blocked: i64 = sqlx::query_scalar(BLOCKED)
+                .fetch_one(&self.pool)
+                .await
+                .expect("the test server answers");
             if blocked >= sessions {
                 return;
             }
             if began.elapsed() >= PATIENCE {
-                let all: Vec<String> = sqlx::query_scalar(SESSIONS).fetch_all(&self.pool).await.unwrap_or_default();
-                panic!("{blocked} of {sessions} sessions wait for a lock after {PATIENCE:?}:\n{}", all.join("\n"));
+                let all: Vec<String> = sqlx::query_scalar(SESSIONS)
+                    .fetch_all(&self.pool)
+                    .await
+                    .unwrap_or_default();
+                panic!(
+                    "{blocked} of {sessions} sessions wait for a lock after {PATIENCE:?}:\n{}",
+                    all.join("\n")
+                );
             }
             tokio::time::sleep(INTERVAL).await;
         }
@@ -177,9 +212,23 @@ impl TestDb {
     pub async fn wait_until(&self, what: &str, mut condition: impl AsyncFnMut(&PgPool) -> bool) {
         let began = Instant::now();
         while !condition(&self.pool).await {
-            assert!(began.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+            assert!(
+                began.elapsed() < PATIENCE,
+                "not within {PATIENCE:?}: {what}"
+            );
             tokio::time::sleep(INTERVAL).await;
         }
+    }
+
+    /// Describes every object that migrations have made, a line each and sorted, for comparisons.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    pub async fn schema_dump(&self) -> Vec<String> {
+        sqlx::query_scalar(SCHEMA_DUMP)
+            .fetch_all(&self.pool)
+            .await
+            .expect("the catalogue can be read")
     }
 
     /// Ends every session of this database but the kit's own, as a failing server or network would,
@@ -188,7 +237,11 @@ impl TestDb {
     /// # Panics
     /// When the server does not answer.
     pub async fn terminate_backends(&self) -> i64 {
-        sqlx::query_scalar(TERMINATE).bind(APPLICATION).fetch_one(&self.pool).await.expect("the test server answers")
+        sqlx::query_scalar(TERMINATE)
+            .bind(APPLICATION)
+            .fetch_one(&self.pool)
+            .await
+            .expect("the test server answers")
     }
 }
 
@@ -209,9 +262,15 @@ pub fn migrations_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations")
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test has no configuration but the environment"
+)]
 async fn server() -> anyhow::Result<&'static SharedCluster> {
     let options = SharedOptions {
-        external_url: std::env::var("WEIR_TEST_DATABASE_URL").ok().filter(|url| !url.is_empty()),
+        external_url: std::env::var("WEIR_TEST_DATABASE_URL")
+            .ok()
+            .filter(|url| !url.is_empty()),
         binaries: std::env::var_os("WEIR_PG_BIN").map(PathBuf::from),
         home: std::env::var_os("HOME").map(PathBuf::from),
         ..SharedOptions::default()
@@ -222,7 +281,10 @@ async fn server() -> anyhow::Result<&'static SharedCluster> {
 /// A template with the migrations and a further script, made once for all processes and runs.
 async fn template(mut migrator: Migrator, script: &'static str) -> anyhow::Result<String> {
     let mut fingerprint = Vec::new();
-    for migration in migrator.iter().filter(|m| m.migration_type.is_up_migration()) {
+    for migration in migrator
+        .iter()
+        .filter(|m| m.migration_type.is_up_migration())
+    {
         fingerprint.extend_from_slice(&migration.version.to_be_bytes());
         fingerprint.extend_from_slice(&migration.checksum);
     }
@@ -237,5 +299,11 @@ async fn template(mut migrator: Migrator, script: &'static str) -> anyhow::Resul
         connection.close().await?;
         Ok(())
     };
-    Ok(ensure_template(server().await?.admin_url(), "weir_template", &fingerprint, build).await?)
+    Ok(ensure_template(
+        server().await?.admin_url(),
+        "weir_template",
+        &fingerprint,
+        build,
+    )
+    .await?)
 }

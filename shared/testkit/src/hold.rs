@@ -13,7 +13,10 @@ pub struct Hold {
 
 impl Hold {
     pub(crate) async fn begin(mut connection: PgConnection) -> Hold {
-        sqlx::raw_sql("BEGIN").execute(&mut connection).await.expect("the test server answers");
+        sqlx::raw_sql("BEGIN")
+            .execute(&mut connection)
+            .await
+            .expect("the test server answers");
         Hold { connection }
     }
 
@@ -27,7 +30,10 @@ impl Hold {
     /// # Panics
     /// When the statement fails.
     pub async fn run(&mut self, statement: impl SqlSafeStr) -> &mut Self {
-        sqlx::raw_sql(statement).execute(&mut self.connection).await.expect("the statement is right");
+        sqlx::raw_sql(statement)
+            .execute(&mut self.connection)
+            .await
+            .expect("the statement is right");
         self
     }
 
@@ -48,7 +54,9 @@ impl Hold {
     }
 
     async fn advisory(&mut self, key: i64) -> &mut Self {
-        let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(key).execute(&mut self.connection);
+        let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)")
+            .bind(key)
+            .execute(&mut self.connection);
         lock.await.expect("the test server answers");
         self
     }
@@ -70,7 +78,13 @@ impl Hold {
     }
 
     async fn end(mut self, statement: &'static str) {
-        sqlx::raw_sql(statement).execute(&mut self.connection).await.expect("the session is still there");
-        self.connection.close().await.expect("the session is still there");
+        sqlx::raw_sql(statement)
+            .execute(&mut self.connection)
+            .await
+            .expect("the session is still there");
+        self.connection
+            .close()
+            .await
+            .expect("the session is still there");
     }
 }

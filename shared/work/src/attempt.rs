@@ -58,22 +58,21 @@ pub(crate) async fn end_locked(
     let Some(ready) = locked.ready.as_mut().filter(|ready| ready.is_claimed()) else {
         return Ok(locked);
     };
-    insert_attempt(tx, tenant, ready, at, end).await?;
+    insert_attempt(tx, tenant, locked.work.scope_id, ready, at, end).await?;
     // No row says so any more: what follows must not end it twice.
     ready.owner.clear();
-    let (scope, work) = (locked.work.scope_id, locked.work.work_id);
-    free_deferred(tx, tenant, &[scope], &[work]).await?;
     Ok(locked)
 }
 
 async fn insert_attempt(
     tx: &mut Tx<'_>,
     tenant: TenantId,
+    scope: ScopeId,
     ready: &ReadyRow,
     at: DateTime<Utc>,
     end: &End<'_>,
 ) -> Result<(), Error> {
-    sqlx::query(include_str!("sql/insert_attempt.sql"))
+    sqlx::query(include_str!("sql/end_attempt.sql"))
         .bind(tenant.0)
         .bind(ready.work_id.0)
         .bind(ready.attempt)
@@ -95,12 +94,13 @@ async fn insert_attempt(
         .bind(end.answer_at)
         .bind(end.result)
         .bind(end.error)
+        .bind(scope.0)
         .execute(tx.conn())
         .await?;
     Ok(())
 }
 
-/// Makes the deferred events of Works due again: their attempts ended (rule r10). `scopes` are those of
+/// Makes the deferred events of Works due again: other attempts took over (rule r10). `scopes` are those of
 /// `works`, one by one.
 ///
 /// Pending rows come before Work rows in the lock order, and this runs under Work locks: so a row that a

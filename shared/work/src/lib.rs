@@ -12,6 +12,7 @@
 //! Infinite timestamps never leave SQL: the driver cannot hold them.
 
 mod attempt;
+pub mod effects;
 mod error;
 mod input;
 mod lease;
@@ -25,6 +26,6 @@ pub use input::{Queued, acknowledge, queue_input};
 pub use lease::{Held, Lease, SharedLease, check_lease, require_lease, share_lease};
 pub use lock::{clock, lock, lock_one, lock_ready, lock_works};
 pub use queue::{
-    Remaining, complete_if_drained, give_back, hold, remaining, requeue, terminate,
+    Remaining, complete_if_drained, give_back, hold, release_held, remaining, requeue, terminate,
 };
 pub use row::{LeaseRow, Locked, READY_COLUMNS, ReadyRow, WORK_COLUMNS, Work, WorkRow};

@@ -119,6 +119,29 @@ pub async fn hold(
     settle(tx, tenant, &locked, &to).await
 }
 
+/// Lets a held Work go on (rule l14): `waiting` for its open wait, else `ready`, and in the queue when
+/// `next` names the binding of its next input. Its count of attempts starts anew.
+///
+/// # Errors
+/// The database's.
+pub async fn release_held(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    mut locked: Locked,
+    waiting: bool,
+    next: Option<BindingId>,
+) -> Result<Locked, Error> {
+    let state = if waiting { WorkState::Waiting } else { WorkState::Ready };
+    let next = next.filter(|_| !waiting);
+    let consumed = locked.work.consumed;
+    let to = Settle { state, next, tries: 0, consumed, held_reason: None };
+    settle(tx, tenant, &locked, &to).await?;
+    locked.work.state = state;
+    locked.work.held_reason = None;
+    locked.work.tries = 0;
+    Ok(locked)
+}
+
 /// Ends a Work for ever (rule l08): its ready row, timers, waits and intents go with it, in this commit;
 /// inputs after `consumed` that nobody took are abandoned from now on. A started attempt ends with it.
 ///
@@ -135,8 +158,7 @@ pub async fn terminate(
     let outcome = if live { AttemptOutcome::Cancelled } else { AttemptOutcome::LeaseLost };
     let locked = end_locked(tx, tenant, locked, &End::unasked(outcome)).await?;
     let to = Settle { state, next: None, tries: locked.tries(), consumed, held_reason: None };
-    settle(tx, tenant, &locked, &to).await?;
-    clean_up(tx, tenant, &[locked.work.work_id]).await
+    settle(tx, tenant, &locked, &to).await
 }
 
 /// Completes those of the Works that have nothing left: `ready`, not in the queue, no queued and no
@@ -183,11 +205,21 @@ async fn clean_up(tx: &mut Tx<'_>, tenant: TenantId, works: &[WorkId]) -> Result
         .bind(&works)
         .fetch_one(tx.conn())
         .await?;
-    // Subscriptions are found by scope, not by Work: look only when there was a wait.
-    if waits > 0 {
+    unsubscribe(tx, tenant, &works, waits).await
+}
+
+/// Removes the subscriptions of ended Works. They are found by scope, not by Work: so it looks only when
+/// there was a wait.
+async fn unsubscribe(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    works: &[Uuid],
+    open_waits: i64,
+) -> Result<(), Error> {
+    if open_waits > 0 {
         sqlx::query("DELETE FROM weir.wait_sub WHERE tenant_id = $1 AND work_id = ANY ($2)")
             .bind(tenant.0)
-            .bind(&works)
+            .bind(works)
             .execute(tx.conn())
             .await?;
     }
@@ -209,7 +241,7 @@ async fn settle(
     to: &Settle<'_>,
 ) -> Result<(), Error> {
     let old = locked.ready.as_ref();
-    sqlx::query(include_str!("sql/settle.sql"))
+    let waits: i64 = sqlx::query_scalar(include_str!("sql/settle.sql"))
         .bind(tenant.0)
         .bind(locked.work.work_id.0)
         .bind(old.map(|ready| ready.binding_id.0))
@@ -223,7 +255,7 @@ async fn settle(
         .bind(to.consumed)
         .bind(to.held_reason)
         .bind(to.state.is_terminal().then_some(locked.at))
-        .execute(tx.conn())
+        .fetch_one(tx.conn())
         .await?;
-    Ok(())
+    unsubscribe(tx, tenant, &[locked.work.work_id.0], waits).await
 }

@@ -12,9 +12,9 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use weir_kernel::{Violation, limits};
+use weir_proto::cloudevents::v1::CloudEvent;
 use weir_proto::cloudevents::v1::cloud_event::cloud_event_attribute_value::Attr;
 use weir_proto::cloudevents::v1::cloud_event::{CloudEventAttributeValue, Data};
-use weir_proto::cloudevents::v1::CloudEvent;
 
 /// How a request carries its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,9 @@ pub(crate) fn data(bytes: Vec<u8>) -> Data {
 
 /// Wraps a text attribute.
 pub(crate) fn text(value: impl Into<String>) -> CloudEventAttributeValue {
-    CloudEventAttributeValue { attr: Some(Attr::CeString(value.into())) }
+    CloudEventAttributeValue {
+        attr: Some(Attr::CeString(value.into())),
+    }
 }
 
 /// Puts one attribute that came as text where it belongs.
@@ -118,11 +120,17 @@ fn set(event: &mut CloudEvent, field: &str, name: &str, value: String) -> Result
         "specversion" => event.spec_version = value,
         "time" => {
             let attr = Attr::CeTimestamp(timestamp(field, &value)?);
-            event.attributes.insert(name.to_owned(), CloudEventAttributeValue { attr: Some(attr) });
+            event.attributes.insert(
+                name.to_owned(),
+                CloudEventAttributeValue { attr: Some(attr) },
+            );
         }
         "dataschema" => {
             let attr = Attr::CeUri(value);
-            event.attributes.insert(name.to_owned(), CloudEventAttributeValue { attr: Some(attr) });
+            event.attributes.insert(
+                name.to_owned(),
+                CloudEventAttributeValue { attr: Some(attr) },
+            );
         }
         _ => {
             event.attributes.insert(name.to_owned(), text(value));
@@ -133,10 +141,17 @@ fn set(event: &mut CloudEvent, field: &str, name: &str, value: String) -> Result
 
 /// Checks the alphabet of attribute names: lower-case letters and digits, as the specification says.
 fn attribute_name(field: &str, name: &str) -> Result<(), Violation> {
-    if !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
+    if !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    {
         return Ok(());
     }
-    Err(Violation::new(field, "is not an attribute name: those are of a-z and 0-9"))
+    Err(Violation::new(
+        field,
+        "is not an attribute name: those are of a-z and 0-9",
+    ))
 }
 
 fn timestamp(field: &str, value: &str) -> Result<prost_types::Timestamp, Violation> {
@@ -171,18 +186,27 @@ fn required(event: &CloudEvent, prefix: &str) -> Vec<Violation> {
 /// Says whether a media type declares JSON.
 pub(crate) fn is_json(content_type: &str) -> bool {
     let media = media_type(content_type);
-    media.split_once('/').is_some_and(|(_, sub)| sub == "json" || sub.ends_with("+json"))
+    media
+        .split_once('/')
+        .is_some_and(|(_, sub)| sub == "json" || sub.ends_with("+json"))
 }
 
 /// Returns the media type without parameters, in lower case.
 pub(crate) fn media_type(content_type: &str) -> String {
-    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
 }
 
 fn charset(content_type: &str) -> Option<&str> {
     content_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
+        name.trim()
+            .eq_ignore_ascii_case("charset")
+            .then(|| value.trim().trim_matches('"'))
     })
 }
 

@@ -44,15 +44,21 @@ pub(crate) fn read<M: Message + Default>(name: &str, body: &[u8]) -> Result<M, E
     let message = DynamicMessage::deserialize(descriptor(name), &mut json)
         .and_then(|message| json.end().map(|()| message))
         .map_err(|error| Error::field("body", format!("is not JSON of this call: {error}")))?;
-    Ok(message.transcode_to().expect("one descriptor set describes both"))
+    Ok(message
+        .transcode_to()
+        .expect("one descriptor set describes both"))
 }
 
 fn dynamic<M: Message>(name: &str, message: &M) -> DynamicMessage {
     let mut dynamic = DynamicMessage::new(descriptor(name));
-    dynamic.transcode_from(message).expect("one descriptor set describes both");
+    dynamic
+        .transcode_from(message)
+        .expect("one descriptor set describes both");
     dynamic
 }
 
 fn descriptor(name: &str) -> MessageDescriptor {
-    weir_proto::DESCRIPTORS.get_message_by_name(name).expect("the name is one of the contracts'")
+    weir_proto::DESCRIPTORS
+        .get_message_by_name(name)
+        .expect("the name is one of the contracts'")
 }

@@ -105,25 +105,43 @@ mod tests {
     use weir_proto::cloudevents::v1::cloud_event::Data;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs.iter().map(|(n, v)| (http::HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
+        pairs
+            .iter()
+            .map(|(n, v)| {
+                (
+                    http::HeaderName::from_static(n),
+                    HeaderValue::from_static(v),
+                )
+            })
+            .collect()
     }
 
     #[test]
     fn a07_a_delivery_becomes_an_event_with_the_senders_id() {
         let body = br#"{"z":{"action":"no"},"action":"opened","n":1.0}"#;
-        let sent = headers(&[(EVENT, "issues"), (DELIVERY, "d-1"), ("content-type", "application/json")]);
+        let sent = headers(&[
+            (EVENT, "issues"),
+            (DELIVERY, "d-1"),
+            ("content-type", "application/json"),
+        ]);
         let event = event("github", "main", &sent, body.to_vec()).expect("an event");
         assert_eq!(event.id, "d-1");
         assert_eq!(event.source, "webhook/github/main");
         assert_eq!(event.r#type, "issues.opened");
-        let Some(Data::TextData(kept)) = event.data else { panic!("text") };
+        let Some(Data::TextData(kept)) = event.data else {
+            panic!("text")
+        };
         assert_eq!(kept.as_bytes(), body);
     }
 
     #[test]
     fn a07_without_a_delivery_id_the_body_names_itself() {
-        let event = event("s", "x", &headers(&[(EVENT, "push")]), b"{}".to_vec()).expect("an event");
-        assert_eq!(event.id, "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a");
+        let event =
+            event("s", "x", &headers(&[(EVENT, "push")]), b"{}".to_vec()).expect("an event");
+        assert_eq!(
+            event.id,
+            "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+        );
         assert_eq!(event.r#type, "push");
     }
 
@@ -145,9 +163,16 @@ mod tests {
 
     #[test]
     fn a_form_is_refused_with_what_to_do() {
-        let sent = headers(&[(EVENT, "push"), ("content-type", "application/x-www-form-urlencoded")]);
+        let sent = headers(&[
+            (EVENT, "push"),
+            ("content-type", "application/x-www-form-urlencoded"),
+        ]);
         let refused = event("s", "x", &sent, b"payload=%7B%7D".to_vec()).expect_err("refused");
-        assert!(refused.to_string().contains("set its content type to `application/json`"));
+        assert!(
+            refused
+                .to_string()
+                .contains("set its content type to `application/json`")
+        );
         let refused = event("s", "x", &headers(&[]), b"{}".to_vec()).expect_err("refused");
         assert_eq!(refused, Error::field(EVENT, "is required"));
     }

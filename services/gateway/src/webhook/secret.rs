@@ -24,7 +24,13 @@ impl<F: Fn(&str) -> Option<Secret> + Send + Sync> Secrets for F {
 /// case, with `_` for everything but ASCII letters and digits.
 pub(crate) fn variable(tenant: &str, name: &str) -> String {
     let mut variable = String::from("WEIR_WEBHOOK_SECRET_");
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
     variable.extend(tenant.chars().map(plain));
     variable.push('_');
     variable.extend(name.chars().map(plain));
@@ -38,6 +44,9 @@ mod tests {
     #[test]
     fn a_secret_is_looked_up_by_tenant_and_name() {
         assert_eq!(variable("demo", "main"), "WEIR_WEBHOOK_SECRET_DEMO_MAIN");
-        assert_eq!(variable("acme-eu.1", "gît"), "WEIR_WEBHOOK_SECRET_ACME_EU_1_G_T");
+        assert_eq!(
+            variable("acme-eu.1", "gît"),
+            "WEIR_WEBHOOK_SECRET_ACME_EU_1_G_T"
+        );
     }
 }

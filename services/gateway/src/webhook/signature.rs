@@ -33,7 +33,13 @@ mod tests {
         assert!(fits(SECRET, BODY, SIGNATURE));
         assert!(!fits(SECRET, b"Hello, World", SIGNATURE));
         assert!(!fits(b"other", BODY, SIGNATURE));
-        for broken in [&b""[..], b"sha256=", b"sha1=00", &SIGNATURE[7..], &SIGNATURE[..70]] {
+        for broken in [
+            &b""[..],
+            b"sha256=",
+            b"sha1=00",
+            &SIGNATURE[7..],
+            &SIGNATURE[..70],
+        ] {
             assert!(!fits(SECRET, BODY, broken), "{broken:?}");
         }
     }

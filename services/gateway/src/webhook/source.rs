@@ -59,8 +59,15 @@ mod tests {
     #[test]
     fn a_source_is_known_for_a_moment() {
         let sources = Sources::default();
-        let name = SourceName { tenant: "t".into(), scope: "s".into(), source: "x".into() };
-        let source = Source { kind: "github".into(), secret: "main".into() };
+        let name = SourceName {
+            tenant: "t".into(),
+            scope: "s".into(),
+            source: "x".into(),
+        };
+        let source = Source {
+            kind: "github".into(),
+            secret: "main".into(),
+        };
         let now = Instant::now();
         assert_eq!(sources.get(&name, now), None);
         sources.put(name.clone(), source.clone(), now);
@@ -73,9 +80,23 @@ mod tests {
         let sources = Sources::default();
         let now = Instant::now();
         for n in 0..MOST + 10 {
-            let name = SourceName { tenant: n.to_string(), scope: "s".into(), source: "x".into() };
-            sources.put(name, Source { kind: "k".into(), secret: "m".into() }, now);
+            let name = SourceName {
+                tenant: n.to_string(),
+                scope: "s".into(),
+                source: "x".into(),
+            };
+            sources.put(
+                name,
+                Source {
+                    kind: "k".into(),
+                    secret: "m".into(),
+                },
+                now,
+            );
         }
-        assert_eq!(sources.0.lock().expect("no panic under the lock").len(), MOST);
+        assert_eq!(
+            sources.0.lock().expect("no panic under the lock").len(),
+            MOST
+        );
     }
 }

@@ -41,39 +41,65 @@ pub struct Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "server process {} `{}`", self.pid, self.application_name.as_deref().unwrap_or("unknown"))?;
+        write!(
+            f,
+            "server process {} `{}`",
+            self.pid,
+            self.application_name.as_deref().unwrap_or("unknown")
+        )?;
         if let Some(address) = &self.address {
             write!(f, " from {address}")?;
         }
         match self.since {
-            Some(since) => write!(f, ", since {}", since.to_rfc3339_opts(SecondsFormat::Secs, true)),
+            Some(since) => write!(
+                f,
+                ", since {}",
+                since.to_rfc3339_opts(SecondsFormat::Secs, true)
+            ),
             None => Ok(()),
         }
     }
 }
 
 /// Takes the lock for the connection's life.
-pub(super) async fn acquire(connection: &mut PgConnection, wait: Duration, progress: Sink<'_>) -> Result<(), Error> {
+pub(super) async fn acquire(
+    connection: &mut PgConnection,
+    wait: Duration,
+    progress: Sink<'_>,
+) -> Result<(), Error> {
     let began = Instant::now();
     let mut shown: Option<(i32, Instant)> = None;
     loop {
-        let taken: bool =
-            sqlx::query_scalar(TRY_LOCK).bind(KEY).fetch_one(&mut *connection).await.map_err(database)?;
+        let taken: bool = sqlx::query_scalar(TRY_LOCK)
+            .bind(KEY)
+            .fetch_one(&mut *connection)
+            .await
+            .map_err(database)?;
         if taken {
             return Ok(());
         }
         let holder = holder(connection).await?;
         let waited = began.elapsed();
         if waited >= wait {
-            return Err(Error::Locked { holder, waited: Duration::from_millis(waited.as_millis() as u64) });
+            return Err(Error::Locked {
+                holder,
+                waited: Duration::from_millis(waited.as_millis() as u64),
+            });
         }
         if let Some(holder) = holder {
             let known = shown.is_some_and(|(pid, at)| pid == holder.pid && at.elapsed() < REMIND);
             if !known {
                 let left = Duration::from_secs((wait - waited).as_secs_f64().ceil() as u64);
                 let left = humantime::format_duration(left);
-                let message = format!("another runner is migrating this database: {holder}; waiting up to {left}");
-                progress(Progress { message, version: 0, done: 0, total: 0 });
+                let message = format!(
+                    "another runner is migrating this database: {holder}; waiting up to {left}"
+                );
+                progress(Progress {
+                    message,
+                    version: 0,
+                    done: 0,
+                    total: 0,
+                });
                 shown = Some((holder.pid, Instant::now()));
             }
         }
@@ -82,7 +108,11 @@ pub(super) async fn acquire(connection: &mut PgConnection, wait: Duration, progr
 }
 
 async fn holder(connection: &mut PgConnection) -> Result<Option<Holder>, Error> {
-    let row = sqlx::query(HOLDER).bind(KEY).fetch_optional(connection).await.map_err(database)?;
+    let row = sqlx::query(HOLDER)
+        .bind(KEY)
+        .fetch_optional(connection)
+        .await
+        .map_err(database)?;
     row.map(|row| {
         Ok(Holder {
             pid: row.try_get("pid")?,

@@ -24,9 +24,14 @@ const SETTINGS: &[&str] = &[
 const WATCH: &str = "SET client_connection_check_interval = '2s'";
 
 pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, Error> {
-    let mut connection = PgConnection::connect_with(options).await.map_err(database)?;
+    let mut connection = PgConnection::connect_with(options)
+        .await
+        .map_err(database)?;
     for setting in SETTINGS {
-        sqlx::raw_sql(*setting).execute(&mut connection).await.map_err(database)?;
+        sqlx::raw_sql(*setting)
+            .execute(&mut connection)
+            .await
+            .map_err(database)?;
     }
     if let Err(error) = sqlx::raw_sql(WATCH).execute(&mut connection).await {
         tracing::debug!(%error, "the server cannot watch connections");
@@ -39,8 +44,12 @@ pub(super) async fn records(connection: &mut PgConnection) -> Result<Vec<Record>
     if !table_exists(connection).await? {
         return Ok(Vec::new());
     }
-    let select = format!("SELECT version, checksum, installed_on, success FROM {TABLE} ORDER BY version");
-    let rows = match sqlx::query(AssertSqlSafe(select)).fetch_all(&mut *connection).await {
+    let select =
+        format!("SELECT version, checksum, installed_on, success FROM {TABLE} ORDER BY version");
+    let rows = match sqlx::query(AssertSqlSafe(select))
+        .fetch_all(&mut *connection)
+        .await
+    {
         Ok(rows) => rows,
         // Gone in between: somebody went down to 0.
         Err(_) if !table_exists(connection).await? => return Ok(Vec::new()),
@@ -70,12 +79,18 @@ pub(super) async fn ensure_table(connection: &mut PgConnection) -> Result<(), we
          installed_on timestamptz NOT NULL DEFAULT now(), success boolean NOT NULL, \
          checksum bytea NOT NULL, execution_time int8 NOT NULL)"
     );
-    sqlx::raw_sql(AssertSqlSafe(create)).execute(connection).await?;
+    sqlx::raw_sql(AssertSqlSafe(create))
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
 /// Records a step as whole, or as begun.
-pub(super) async fn record(connection: &mut PgConnection, step: &Step, finished: bool) -> Result<(), weir_pg::Error> {
+pub(super) async fn record(
+    connection: &mut PgConnection,
+    step: &Step,
+    finished: bool,
+) -> Result<(), weir_pg::Error> {
     let upsert = format!(
         "INSERT INTO {TABLE} AS t (version, description, installed_on, success, checksum, execution_time) \
          VALUES ($1, $2, clock_timestamp(), $3, $4, -1) \
@@ -93,12 +108,23 @@ pub(super) async fn record(connection: &mut PgConnection, step: &Step, finished:
 }
 
 /// Removes a step's record, and the table with its last record.
-pub(super) async fn forget(connection: &mut PgConnection, version: i64) -> Result<(), weir_pg::Error> {
+pub(super) async fn forget(
+    connection: &mut PgConnection,
+    version: i64,
+) -> Result<(), weir_pg::Error> {
     let delete = format!("DELETE FROM {TABLE} WHERE version = $1");
-    sqlx::query(AssertSqlSafe(delete)).bind(version).execute(&mut *connection).await?;
+    sqlx::query(AssertSqlSafe(delete))
+        .bind(version)
+        .execute(&mut *connection)
+        .await?;
     let any = format!("SELECT EXISTS (SELECT FROM {TABLE})");
-    if !sqlx::query_scalar(AssertSqlSafe(any)).fetch_one(&mut *connection).await? {
-        sqlx::raw_sql(AssertSqlSafe(format!("DROP TABLE {TABLE}"))).execute(connection).await?;
+    if !sqlx::query_scalar(AssertSqlSafe(any))
+        .fetch_one(&mut *connection)
+        .await?
+    {
+        sqlx::raw_sql(AssertSqlSafe(format!("DROP TABLE {TABLE}")))
+            .execute(connection)
+            .await?;
     }
     Ok(())
 }
@@ -109,5 +135,8 @@ pub(super) fn database(error: sqlx::Error) -> Error {
 }
 
 async fn table_exists(connection: &mut PgConnection) -> Result<bool, weir_pg::Error> {
-    Ok(sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL").bind(TABLE).fetch_one(connection).await?)
+    Ok(sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+        .bind(TABLE)
+        .fetch_one(connection)
+        .await?)
 }

@@ -1,16 +1,20 @@
-//! From source text to [`Node`]: the `cel` crate parses and expands the macros, the rest is here.
+//! From source text to `Node`: the `cel` crate parses and expands the macros, the rest is here.
 //!
 //! Parsing and lowering recurse over what the source nests, so both run on a thread of their own
-//! with a stack that holds the worst 1,024 bytes can do ([`STACK`]; half a MiB was measured in a
-//! debug build). What leaves the thread is at most [`MAX_DEPTH`] deep. A panic of the parser
+//! with a stack that holds the worst 1,024 bytes can do (`STACK`: brackets of mixed kinds with
+//! operators between them took 16 to 20 MiB in a debug build, before the parser's own cap of 96
+//! levels stopped them). What leaves the thread is at most [`MAX_DEPTH`] deep. A panic of the parser
 //! ends that thread only and is reported as a compile error.
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators,
+};
 use regex::RegexBuilder;
 
 use super::{
     error::CompileError,
     functions::{self, Function},
+    macros::{Macro, shape},
     node::{Fold, FoldKind, Node, Operator},
     value::Value,
 };
@@ -23,20 +27,35 @@ pub const MAX_DEPTH: usize = 50;
 pub const MAX_COMPREHENSIONS: usize = 2;
 /// Largest compiled regular expression, in bytes; the work per byte of text grows with it.
 pub const MAX_REGEX: usize = 32 << 10;
+/// What matching may cache for one expression and thread, in bytes; a document can have a thousand.
+const REGEX_CACHE: usize = 128 << 10;
 /// Stack of the compiling thread, in bytes. Only what is touched becomes memory.
 const STACK: usize = 64 << 20;
 
 /// Compiles an expression.
 pub(super) fn compile(source: &str) -> Result<Node, CompileError> {
-    let at_start = |message: String| CompileError { message, line: 1, column: 1 };
+    let at_start = |message: String| CompileError {
+        message,
+        line: 1,
+        column: 1,
+    };
     if source.len() > MAX_SOURCE {
-        return Err(at_start(format!("expression is {} bytes, the limit is {MAX_SOURCE}", source.len())));
+        return Err(at_start(format!(
+            "expression is {} bytes, the limit is {MAX_SOURCE}",
+            source.len()
+        )));
     }
     if source.trim().is_empty() {
         return Err(at_start("expression is empty".to_owned()));
     }
-    if let Some(c) = source.chars().find(|c| c.is_control() && !c.is_whitespace()) {
-        return Err(at_start(format!("expression has the control character U+{:04X}", c as u32)));
+    if let Some(c) = source
+        .chars()
+        .find(|c| c.is_control() && !c.is_whitespace())
+    {
+        return Err(at_start(format!(
+            "expression has the control character U+{:04X}",
+            c as u32
+        )));
     }
     let text = source.to_owned();
     std::thread::Builder::new()
@@ -59,14 +78,20 @@ fn compile_here(source: &str) -> Result<Node, CompileError> {
             column: first.map_or(1, |e| one(e.pos.1)),
         }
     })?;
-    let mut lowering = Lowering { source, info: program.source_info(), locals: Vec::new() };
+    let mut lowering = Lowering {
+        source,
+        info: program.source_info(),
+        locals: Vec::new(),
+    };
     lowering.lower(program.expression(), 1)
 }
 
 /// The parser's message as one line in our manner, cut to a size that fits a report.
 fn plain(message: &str) -> String {
     let line = weir_kernel::limits::one_line(message, 300);
-    let message = line.trim_start_matches("Syntax error: ").trim_end_matches('.');
+    let message = line
+        .trim_start_matches("Syntax error: ")
+        .trim_end_matches('.');
     format!("syntax error: {message}")
 }
 
@@ -79,11 +104,22 @@ struct Lowering<'a> {
 
 impl Lowering<'_> {
     fn error(&self, id: u64, message: impl Into<String>) -> CompileError {
-        let offset = self.info.offset_for(id).map_or(0, |(start, _)| start as usize);
-        let before: Vec<char> = self.source.chars().take(offset).collect();
-        let line = before.iter().filter(|c| **c == '\n').count() + 1;
-        let column = before.iter().rev().take_while(|c| **c != '\n').count() + 1;
-        CompileError { message: message.into(), line, column }
+        let start = self
+            .info
+            .offset_for(id)
+            .map_or(0, |(start, _)| start as usize);
+        // Offsets are bytes. That of a call is its parenthesis: the author looks for the name.
+        let mut before = self.source.get(..start).unwrap_or_default();
+        if matches!(self.source.as_bytes().get(start), Some(b'(' | b'{')) {
+            before = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        }
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        CompileError {
+            message: message.into(),
+            line,
+            column,
+        }
     }
 
     fn boxed(&mut self, expr: &IdedExpr, depth: usize) -> Result<Box<Node>, CompileError> {
@@ -119,7 +155,11 @@ impl Lowering<'_> {
                 if !list.optional_indices.is_empty() {
                     return Err(self.error(expr.id, "optional elements are not supported"));
                 }
-                let items: Result<Vec<_>, _> = list.elements.iter().map(|item| self.lower(item, depth + 1)).collect();
+                let items: Result<Vec<_>, _> = list
+                    .elements
+                    .iter()
+                    .map(|item| self.lower(item, depth + 1))
+                    .collect();
                 items.map(Node::List)
             }
             Expr::Map(map) => {
@@ -127,9 +167,15 @@ impl Lowering<'_> {
                 for entry in &map.entries {
                     match &entry.expr {
                         EntryExpr::MapEntry(pair) if !pair.optional => {
-                            pairs.push((self.lower(&pair.key, depth + 1)?, self.lower(&pair.value, depth + 1)?));
+                            pairs.push((
+                                self.lower(&pair.key, depth + 1)?,
+                                self.lower(&pair.value, depth + 1)?,
+                            ));
                         }
-                        _ => return Err(self.error(entry.id, "only plain `key: value` entries are supported")),
+                        _ => {
+                            return Err(self
+                                .error(entry.id, "only plain `key: value` entries are supported"));
+                        }
                     }
                 }
                 Ok(Node::Map(pairs))
@@ -152,8 +198,15 @@ impl Lowering<'_> {
             _ => match functions::TYPES.iter().find(|known| **known == name) {
                 Some(known) => Ok(Node::Const(Value::Type(known))),
                 None => {
-                    let variables: String = self.locals.iter().map(|local| format!(", `{local}`")).collect();
-                    Err(self.error(id, format!("there is no `{name}`; there are `event`, `work`{variables}")))
+                    let variables: String = self
+                        .locals
+                        .iter()
+                        .map(|local| format!(", `{local}`"))
+                        .collect();
+                    Err(self.error(
+                        id,
+                        format!("there is no `{name}`; there are `event`, `work`{variables}"),
+                    ))
                 }
             },
         }
@@ -164,36 +217,61 @@ impl Lowering<'_> {
         if let Some(op) = binary(name)
             && let [a, b] = call.args.as_slice()
         {
-            return Ok(Node::Binary(op, self.boxed(a, depth + 1)?, self.boxed(b, depth + 1)?));
+            return Ok(Node::Binary(
+                op,
+                self.boxed(a, depth + 1)?,
+                self.boxed(b, depth + 1)?,
+            ));
         }
         match (name, call.args.as_slice()) {
             (operators::LOGICAL_AND, [a, b]) => {
-                return Ok(Node::And(self.boxed(a, depth + 1)?, self.boxed(b, depth + 1)?));
+                return Ok(Node::And(
+                    self.boxed(a, depth + 1)?,
+                    self.boxed(b, depth + 1)?,
+                ));
             }
             (operators::LOGICAL_OR, [a, b]) => {
-                return Ok(Node::Or(self.boxed(a, depth + 1)?, self.boxed(b, depth + 1)?));
+                return Ok(Node::Or(
+                    self.boxed(a, depth + 1)?,
+                    self.boxed(b, depth + 1)?,
+                ));
             }
             (operators::LOGICAL_NOT, [a]) => return Ok(Node::Not(self.boxed(a, depth + 1)?)),
             (operators::NEGATE, [a]) => return Ok(Node::Negate(self.boxed(a, depth + 1)?)),
             (operators::CONDITIONAL, [a, b, c]) => {
-                let parts = [self.lower(a, depth + 1)?, self.lower(b, depth + 1)?, self.lower(c, depth + 1)?];
+                let parts = [
+                    self.lower(a, depth + 1)?,
+                    self.lower(b, depth + 1)?,
+                    self.lower(c, depth + 1)?,
+                ];
                 return Ok(Node::If(Box::new(parts)));
             }
             (operators::INDEX, [of, at]) => return self.index(of, at, depth),
             (operators::OPT_INDEX | operators::OPT_SELECT, _) => {
-                return Err(self.error(id, "optional access is not supported; a missing field skips, or use has()"));
+                return Err(self.error(
+                    id,
+                    "optional access is not supported; a missing field skips, or use has()",
+                ));
             }
             _ => {}
         }
         let method = call.target.is_some();
-        let written: Vec<&IdedExpr> = call.target.iter().map(|target| &**target).chain(&call.args).collect();
+        let written: Vec<&IdedExpr> = call
+            .target
+            .iter()
+            .map(|target| &**target)
+            .chain(&call.args)
+            .collect();
         if name == "matches" {
             return self.matches(id, &written, depth);
         }
         // The function before its arguments: of `foo(bar)`, `foo` is what the author looks for.
-        let function: Function =
-            functions::find(name, method, written.len()).map_err(|message| self.error(id, message))?;
-        let args: Result<Vec<_>, _> = written.into_iter().map(|arg| self.lower(arg, depth + 1)).collect();
+        let function: Function = functions::find(name, method, written.len())
+            .map_err(|message| self.error(id, message))?;
+        let args: Result<Vec<_>, _> = written
+            .into_iter()
+            .map(|arg| self.lower(arg, depth + 1))
+            .collect();
         Ok(Node::Call(function, args?))
     }
 
@@ -202,7 +280,11 @@ impl Lowering<'_> {
         if let (Node::Event, Node::Const(Value::String(field))) = (&*of, &*at) {
             return Ok(match &**field {
                 "data" => Node::Data,
-                field => Node::Select { of, field: field.to_owned(), path: format!("event.{field}") },
+                field => Node::Select {
+                    of,
+                    field: field.to_owned(),
+                    path: format!("event.{field}"),
+                },
             });
         }
         let place = match &*at {
@@ -217,32 +299,56 @@ impl Lowering<'_> {
 
     /// `matches` with a literal pattern, compiled here and once. A pattern that the event could
     /// choose would be compiled for each event, by whoever sends it.
-    fn matches(&mut self, id: u64, written: &[&IdedExpr], depth: usize) -> Result<Node, CompileError> {
+    fn matches(
+        &mut self,
+        id: u64,
+        written: &[&IdedExpr],
+        depth: usize,
+    ) -> Result<Node, CompileError> {
         let [text, pattern] = written else {
             return Err(self.error(id, "`matches` is written `x.matches(\"pattern\")`"));
         };
         let Expr::Literal(LiteralValue::String(literal)) = &pattern.expr else {
-            return Err(self.error(pattern.id, "the pattern of `matches` must be a string literal"));
+            return Err(self.error(
+                pattern.id,
+                "the pattern of `matches` must be a string literal",
+            ));
         };
         let regex = RegexBuilder::new(literal.inner())
             .size_limit(MAX_REGEX)
-            .dfa_size_limit(1 << 20)
+            .dfa_size_limit(REGEX_CACHE)
             .nest_limit(50)
             .build()
             .map_err(|error| {
                 let cause = match error {
-                    regex::Error::CompiledTooBig(_) => format!("is larger than {MAX_REGEX} bytes when compiled"),
+                    regex::Error::CompiledTooBig(_) => {
+                        format!("is larger than {MAX_REGEX} bytes when compiled")
+                    }
                     // The crate draws a picture over several lines; the last one says it.
-                    other => other.to_string().lines().last().unwrap_or_default().trim().to_owned(),
+                    other => other
+                        .to_string()
+                        .lines()
+                        .last()
+                        .unwrap_or_default()
+                        .trim()
+                        .to_owned(),
                 };
                 self.error(pattern.id, format!("pattern of `matches`: {cause}"))
             })?;
         Ok(Node::Matches(self.boxed(text, depth + 1)?, regex))
     }
 
-    fn comprehension(&mut self, id: u64, fold: &ComprehensionExpr, depth: usize) -> Result<Node, CompileError> {
+    fn comprehension(
+        &mut self,
+        id: u64,
+        fold: &ComprehensionExpr,
+        depth: usize,
+    ) -> Result<Node, CompileError> {
         if self.locals.len() == MAX_COMPREHENSIONS {
-            return Err(self.error(id, format!("more than {MAX_COMPREHENSIONS} comprehensions are nested")));
+            return Err(self.error(
+                id,
+                format!("more than {MAX_COMPREHENSIONS} comprehensions are nested"),
+            ));
         }
         let unknown = || self.error(id, "this form of comprehension is not supported");
         let (macro_kind, condition, body) = shape(fold).ok_or_else(unknown)?;
@@ -281,50 +387,6 @@ impl Lowering<'_> {
             Node::Select { path, .. } | Node::Index { path, .. } => path.clone(),
             _ => "(..)".to_owned(),
         }
-    }
-}
-
-enum Macro {
-    All,
-    Exists,
-    ExistsOne,
-    Filter,
-    Map,
-}
-
-/// Recognises what the standard macros expand to: the macro, `map`'s condition, and what is asked
-/// of each element.
-fn shape(fold: &ComprehensionExpr) -> Option<(Macro, Option<&IdedExpr>, &IdedExpr)> {
-    let Expr::Call(step) = &fold.loop_step.expr else { return None };
-    if fold.iter_var2.is_some() {
-        return None;
-    }
-    match (step.func_name.as_str(), step.args.as_slice(), &fold.accu_init.expr) {
-        (operators::LOGICAL_AND, [_, body], _) => Some((Macro::All, None, body)),
-        (operators::LOGICAL_OR, [_, body], _) => Some((Macro::Exists, None, body)),
-        (operators::CONDITIONAL, [body, _, _], Expr::Literal(_)) => Some((Macro::ExistsOne, None, body)),
-        (operators::ADD, [_, item], Expr::List(_)) => Some((Macro::Map, None, single(item)?)),
-        (operators::CONDITIONAL, [condition, then, _], Expr::List(_)) => {
-            let Expr::Call(append) = &then.expr else { return None };
-            let item = single(append.args.get(1)?)?;
-            // `filter(x, p)` and `map(x, p, x)` expand to the same, and mean the same.
-            Some(match &item.expr {
-                Expr::Ident(name) if *name == fold.iter_var => (Macro::Filter, None, condition),
-                _ => (Macro::Map, Some(condition), item),
-            })
-        }
-        _ => None,
-    }
-}
-
-/// The element of a list of one.
-fn single(list: &IdedExpr) -> Option<&IdedExpr> {
-    match &list.expr {
-        Expr::List(list) => match list.elements.as_slice() {
-            [item] => Some(item),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

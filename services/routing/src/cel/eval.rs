@@ -5,148 +5,23 @@
 //! that one expression over one event can stall or abort the process. This one walks our own
 //! tree: its depth is bounded when it is compiled, every node costs a step, every byte that is
 //! scanned or copied costs too, and a limit ends it.
-//!
-//! The numbers: a step takes 20 to 100 ns in a release build, so [`MAX_STEPS`] ends a hostile
-//! evaluation within some 200 ms, far below the 5 s a route has by default (rule r20).
-//! [`MAX_MEMORY`] is the sum of all that one evaluation allocates, whether still in use or not.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     error::EvalError,
     facts::{Data, Facts},
     functions::Function,
+    meter::Meter,
     node::{Fold, FoldKind, Node, Operator},
     number,
     value::{Key, Map, Value},
 };
 
-/// Most steps of one evaluation: nodes evaluated, elements compared, and one for each
-/// [`SCAN_BYTES`] bytes of text read.
-pub const MAX_STEPS: u64 = 1_000_000;
-/// Most bytes that one evaluation may allocate, 64 MiB.
-pub const MAX_MEMORY: usize = 64 << 20;
-/// Bytes of plain scanning that cost a step.
-const SCAN_BYTES: usize = 64;
 /// Bytes of matching a regular expression that cost a step: an order slower than a plain scan.
 const MATCH_BYTES: usize = 2;
 /// Bytes a list element or map pair is charged with.
 const ELEMENT_BYTES: usize = 64;
-
-/// What is left of the limits of one evaluation.
-#[derive(Debug)]
-pub(super) struct Meter {
-    steps: u64,
-    memory: usize,
-}
-
-impl Meter {
-    fn new() -> Self {
-        Self { steps: MAX_STEPS, memory: MAX_MEMORY }
-    }
-
-    /// Charges steps.
-    pub(super) fn step(&mut self, steps: usize) -> Result<(), EvalError> {
-        match self.steps.checked_sub(steps as u64) {
-            Some(left) => {
-                self.steps = left;
-                Ok(())
-            }
-            None => Err(EvalError::Limit(format!("evaluation takes more than {MAX_STEPS} steps"))),
-        }
-    }
-
-    /// Charges the reading of `bytes` bytes.
-    pub(super) fn scan(&mut self, bytes: usize) -> Result<(), EvalError> {
-        self.step(bytes / SCAN_BYTES)
-    }
-
-    /// Charges an allocation.
-    pub(super) fn allocate(&mut self, bytes: usize) -> Result<(), EvalError> {
-        match self.memory.checked_sub(bytes) {
-            Some(left) => {
-                self.memory = left;
-                Ok(())
-            }
-            None => Err(EvalError::Limit(format!("evaluation allocates more than {MAX_MEMORY} bytes"))),
-        }
-    }
-
-    /// Whether two values are equal as CEL has it: numbers across their types, everything else
-    /// within one type.
-    pub(super) fn equal(&mut self, a: &Value, b: &Value) -> Result<bool, EvalError> {
-        self.step(1)?;
-        Ok(match (a, b) {
-            (Value::OutOfRange, _) | (_, Value::OutOfRange) => return Err(out_of_range()),
-            (Value::Null, Value::Null) => true,
-            (Value::Bool(a), Value::Bool(b)) => a == b,
-            (Value::String(a), Value::String(b)) => {
-                self.scan(a.len().min(b.len()))?;
-                a == b
-            }
-            (Value::Bytes(a), Value::Bytes(b)) => {
-                self.scan(a.len().min(b.len()))?;
-                a == b
-            }
-            (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
-            (Value::Duration(a), Value::Duration(b)) => a == b,
-            (Value::Type(a), Value::Type(b)) => a == b,
-            (Value::List(a), Value::List(b)) => {
-                if a.len() != b.len() {
-                    return Ok(false);
-                }
-                for (a, b) in a.iter().zip(b.iter()) {
-                    if !self.equal(a, b)? {
-                        return Ok(false);
-                    }
-                }
-                true
-            }
-            (Value::Map(a), Value::Map(b)) => {
-                if a.len() != b.len() {
-                    return Ok(false);
-                }
-                // Both are ordered by key, so equal maps agree pair by pair.
-                for ((ka, va), (kb, vb)) in a.iter().zip(b.iter()) {
-                    if ka != kb || !self.equal(va, vb)? {
-                        return Ok(false);
-                    }
-                }
-                true
-            }
-            _ => number::compare(a, b) == Some(Ordering::Equal),
-        })
-    }
-
-    fn order(&mut self, op: Operator, a: &Value, b: &Value) -> Result<bool, EvalError> {
-        let order = match (a, b) {
-            (Value::String(a), Value::String(b)) => {
-                self.scan(a.len().min(b.len()))?;
-                Some(a.cmp(b))
-            }
-            (Value::Bytes(a), Value::Bytes(b)) => {
-                self.scan(a.len().min(b.len()))?;
-                Some(a.cmp(b))
-            }
-            (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
-            (Value::Timestamp(a), Value::Timestamp(b)) => Some(a.cmp(b)),
-            (Value::Duration(a), Value::Duration(b)) => Some(a.cmp(b)),
-            // A comparison with NaN is false, not an error.
-            (Value::Double(a), Value::Double(b)) if a.is_nan() || b.is_nan() => return Ok(false),
-            _ => Some(number::compare(a, b).ok_or_else(|| number::unfit(op, a, b))?),
-        };
-        Ok(match op {
-            Operator::Less => order == Some(Ordering::Less),
-            Operator::LessOrEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
-            Operator::Greater => order == Some(Ordering::Greater),
-            _ => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
-        })
-    }
-}
-
-pub(super) fn out_of_range() -> EvalError {
-    EvalError::Type("a number of the data is outside the 64 bit range".to_owned())
-}
 
 /// One evaluation.
 pub(super) struct Evaluation<'a> {
@@ -157,7 +32,11 @@ pub(super) struct Evaluation<'a> {
 
 impl<'a> Evaluation<'a> {
     pub(super) fn new(facts: &'a Facts) -> Self {
-        Self { facts, locals: Vec::new(), meter: Meter::new() }
+        Self {
+            facts,
+            locals: Vec::new(),
+            meter: Meter::new(),
+        }
     }
 
     pub(super) fn run(&mut self, node: &Node) -> Result<Value, EvalError> {
@@ -169,7 +48,9 @@ impl<'a> Evaluation<'a> {
             Node::Data => match self.facts.data() {
                 Data::Read(value) => Ok(value.clone()),
                 Data::Unreadable => Err(EvalError::DataUnreadable),
-                Data::None => Err(EvalError::Missing { path: "event.data".to_owned() }),
+                Data::None => Err(EvalError::Missing {
+                    path: "event.data".to_owned(),
+                }),
             },
             Node::HasData => Ok(Value::Bool(matches!(self.facts.data(), Data::Read(_)))),
             Node::Local(at) => Ok(self.locals[*at].clone()),
@@ -182,7 +63,11 @@ impl<'a> Evaluation<'a> {
             Node::Negate(of) => number::negate(&self.run(of)?),
             Node::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
-                if self.truth(condition, "?:")? { self.run(then) } else { self.run(otherwise) }
+                if self.truth(condition, "?:")? {
+                    self.run(then)
+                } else {
+                    self.run(otherwise)
+                }
             }
             Node::Binary(op, a, b) => self.binary(*op, a, b),
             Node::List(items) => self.list(items),
@@ -193,7 +78,10 @@ impl<'a> Evaluation<'a> {
                     self.meter.step(text.len() / MATCH_BYTES)?;
                     Ok(Value::Bool(regex.is_match(&text)))
                 }
-                other => Err(EvalError::Type(format!("`matches` does not take ({})", other.type_name()))),
+                other => Err(EvalError::Type(format!(
+                    "`matches` does not take ({})",
+                    other.type_name()
+                ))),
             },
             Node::Fold(fold) => self.fold(fold),
         }
@@ -207,12 +95,15 @@ impl<'a> Evaluation<'a> {
         if let Data::Read(data) = self.facts.data() {
             pairs.push((Key::String(Arc::from("data")), data.clone()));
         }
-        let map = Map::new(pairs).map_err(|_| EvalError::Type("an attribute of the event repeats".to_owned()))?;
+        let map = Map::new(pairs)
+            .map_err(|_| EvalError::Type("an attribute of the event repeats".to_owned()))?;
         Ok(Value::Map(Arc::new(map)))
     }
 
     fn select(&mut self, of: &Node, field: &str, path: &str) -> Result<Value, EvalError> {
-        let missing = || EvalError::Missing { path: path.to_owned() };
+        let missing = || EvalError::Missing {
+            path: path.to_owned(),
+        };
         // The two roots are maps already: no need to make a value of them first.
         let found = match of {
             Node::Event => self.facts.event().field(field).cloned(),
@@ -221,7 +112,12 @@ impl<'a> Evaluation<'a> {
                 Value::Map(map) => map.field(field).cloned(),
                 // `null` has no fields: GitHub writes `"assignee": null` for "there is none".
                 Value::Null => None,
-                other => return Err(EvalError::Type(format!("{path}: a {} has no fields", other.type_name()))),
+                other => {
+                    return Err(EvalError::Type(format!(
+                        "{path}: a {} has no fields",
+                        other.type_name()
+                    )));
+                }
             },
         };
         found.ok_or_else(missing)
@@ -235,7 +131,10 @@ impl<'a> Evaluation<'a> {
                 Value::Map(map) => map.field(field).is_some(),
                 Value::Null => false,
                 other => {
-                    return Err(EvalError::Type(format!("has(): a {} has no field `{field}`", other.type_name())));
+                    return Err(EvalError::Type(format!(
+                        "has(): a {} has no field `{field}`",
+                        other.type_name()
+                    )));
                 }
             },
         }))
@@ -245,25 +144,43 @@ impl<'a> Evaluation<'a> {
         let (of, at) = (self.run(of)?, self.run(at)?);
         let found = match &of {
             Value::List(items) => {
-                let at = number::to_index(&at)
-                    .ok_or_else(|| EvalError::Type(format!("{path}: a list has no index of type {}", at.type_name())))?;
+                let at = number::to_index(&at).ok_or_else(|| {
+                    EvalError::Type(format!(
+                        "{path}: a list has no index of type {}",
+                        at.type_name()
+                    ))
+                })?;
                 at.and_then(|at| items.get(at)).cloned()
             }
             Value::Map(map) => {
-                let key = Key::of(&at)
-                    .ok_or_else(|| EvalError::Type(format!("{path}: a map has no key of type {}", at.type_name())))?;
+                let key = Key::of(&at).ok_or_else(|| {
+                    EvalError::Type(format!(
+                        "{path}: a map has no key of type {}",
+                        at.type_name()
+                    ))
+                })?;
                 map.get(&key).cloned()
             }
             Value::Null => None,
-            other => return Err(EvalError::Type(format!("{path}: a {} cannot be indexed", other.type_name()))),
+            other => {
+                return Err(EvalError::Type(format!(
+                    "{path}: a {} cannot be indexed",
+                    other.type_name()
+                )));
+            }
         };
-        found.ok_or_else(|| EvalError::Missing { path: path.to_owned() })
+        found.ok_or_else(|| EvalError::Missing {
+            path: path.to_owned(),
+        })
     }
 
     fn truth(&mut self, node: &Node, what: &str) -> Result<bool, EvalError> {
         match self.run(node)? {
             Value::Bool(b) => Ok(b),
-            other => Err(EvalError::Type(format!("`{what}` needs a bool, not a {}", other.type_name()))),
+            other => Err(EvalError::Type(format!(
+                "`{what}` needs a bool, not a {}",
+                other.type_name()
+            ))),
         }
     }
 
@@ -288,9 +205,10 @@ impl<'a> Evaluation<'a> {
         match op {
             Operator::Equal => Ok(Value::Bool(self.meter.equal(&a, &b)?)),
             Operator::NotEqual => Ok(Value::Bool(!self.meter.equal(&a, &b)?)),
-            Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
-                Ok(Value::Bool(self.meter.order(op, &a, &b)?))
-            }
+            Operator::Less
+            | Operator::LessOrEqual
+            | Operator::Greater
+            | Operator::GreaterOrEqual => Ok(Value::Bool(self.meter.order(op, &a, &b)?)),
             Operator::In => self.contains(&a, &b).map(Value::Bool),
             Operator::Add => match (&a, &b) {
                 (Value::String(x), Value::String(y)) => {
@@ -347,11 +265,13 @@ impl<'a> Evaluation<'a> {
         let mut done = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
             let key = self.run(key)?;
-            let key = Key::of(&key)
-                .ok_or_else(|| EvalError::Type(format!("a {} cannot be a key of a map", key.type_name())))?;
+            let key = Key::of(&key).ok_or_else(|| {
+                EvalError::Type(format!("a {} cannot be a key of a map", key.type_name()))
+            })?;
             done.push((key, self.run(value)?));
         }
-        let map = Map::new(done).map_err(|_| EvalError::Type("a map literal repeats a key".to_owned()))?;
+        let map = Map::new(done)
+            .map_err(|_| EvalError::Type("a map literal repeats a key".to_owned()))?;
         Ok(Value::Map(Arc::new(map)))
     }
 
@@ -372,11 +292,18 @@ impl<'a> Evaluation<'a> {
         match self.run(&fold.range)? {
             Value::List(items) => self.fold_over(fold, items.iter().cloned()),
             Value::Map(map) => self.fold_over(fold, map.iter().map(|(key, _)| key.to_value())),
-            other => Err(EvalError::Type(format!("a {} cannot be iterated", other.type_name()))),
+            other => Err(EvalError::Type(format!(
+                "a {} cannot be iterated",
+                other.type_name()
+            ))),
         }
     }
 
-    fn fold_over(&mut self, fold: &Fold, items: impl Iterator<Item = Value>) -> Result<Value, EvalError> {
+    fn fold_over(
+        &mut self,
+        fold: &Fold,
+        items: impl Iterator<Item = Value>,
+    ) -> Result<Value, EvalError> {
         let (mut failure, mut found, mut kept) = (None, 0_u64, Vec::new());
         for item in items {
             self.locals.push(item);

@@ -38,9 +38,6 @@ pub struct EventFacts {
     pub attributes: Vec<(String, String)>,
     /// The payload; `event.data` when it is readable JSON.
     pub data: Option<Bytes>,
-    /// The uid of the Work that emitted the event, for `self: avoid` (rule r28); expressions do
-    /// not see it.
-    pub emitted_by: Option<uuid::Uuid>,
 }
 
 /// A Work as expressions see it.
@@ -105,7 +102,10 @@ impl Facts {
         ] {
             fields.extend(value.as_deref().map(|v| (name, Value::text(v))));
         }
-        let extensions = event.attributes.iter().map(|(k, v)| (k.as_str(), Value::text(v)));
+        let extensions = event
+            .attributes
+            .iter()
+            .map(|(k, v)| (k.as_str(), Value::text(v)));
         let ext = Map::of_fields(extensions.clone().collect());
         fields.push(("ext", Value::Map(Arc::new(ext))));
         // An extension never takes the name of an attribute, present or not, nor of the payload.
@@ -128,16 +128,35 @@ impl Facts {
     }
 
     pub(super) fn data(&self) -> Data<'_> {
-        let Some(bytes) = &self.data else { return Data::None };
-        let read = self.read.get_or_init(|| if self.json { json::read(bytes).ok() } else { None });
+        let Some(bytes) = &self.data else {
+            return Data::None;
+        };
+        let read = self.read.get_or_init(|| {
+            if self.json {
+                json::read(bytes).ok()
+            } else {
+                None
+            }
+        });
         read.as_ref().map_or(Data::Unreadable, Data::Read)
     }
 }
 
 /// The names that `event` gives a meaning to.
 pub(super) const ATTRIBUTES: [&str; 13] = [
-    "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "spec_version", "scope", "keys",
-    "depth", "ext", "data",
+    "id",
+    "source",
+    "type",
+    "subject",
+    "time",
+    "datacontenttype",
+    "dataschema",
+    "spec_version",
+    "scope",
+    "keys",
+    "depth",
+    "ext",
+    "data",
 ];
 
 fn work_fields(work: WorkFacts) -> Map {
@@ -149,7 +168,11 @@ fn work_fields(work: WorkFacts) -> Map {
         ("created_at", Value::text(&work.created_at)),
     ];
     fields.extend(work.binding.as_deref().map(|v| ("binding", Value::text(v))));
-    fields.extend(work.held_reason.as_deref().map(|v| ("held_reason", Value::text(v))));
+    fields.extend(
+        work.held_reason
+            .as_deref()
+            .map(|v| ("held_reason", Value::text(v))),
+    );
     Map::of_fields(fields)
 }
 
@@ -160,6 +183,11 @@ fn texts(items: &[String]) -> Value {
 /// Whether a content type says JSON: `application/json`, `text/json` or a `+json` suffix, with or
 /// without parameters, in any case.
 fn is_json(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let essence = content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     essence.is_empty() || essence.ends_with("/json") || essence.ends_with("+json")
 }

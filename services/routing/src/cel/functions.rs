@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     error::EvalError,
-    eval::Meter,
+    meter::Meter,
     time::{self, Part},
     value::Value,
 };
@@ -59,10 +59,18 @@ const TABLE: [(&str, Function, Form, usize, usize); 14] = [
 /// # Errors
 /// One line that says what exists.
 pub(super) fn find(name: &str, method: bool, arguments: usize) -> Result<Function, String> {
-    let rows = TABLE.iter().map(|(n, f, form, min, max)| (*n, *f, form, *min, *max));
-    let parts = Part::ALL.iter().map(|(n, part)| (*n, Function::Part(*part), &Form::Method, 1, 2));
+    let rows = TABLE
+        .iter()
+        .map(|(n, f, form, min, max)| (*n, *f, form, *min, *max));
+    let parts = Part::ALL
+        .iter()
+        .map(|(n, part)| (*n, Function::Part(*part), &Form::Method, 1, 2));
     let Some((_, function, form, min, max)) = rows.chain(parts).find(|row| row.0 == name) else {
-        let names: Vec<_> = TABLE.iter().map(|row| row.0).chain(Part::ALL.iter().map(|row| row.0)).collect();
+        let names: Vec<_> = TABLE
+            .iter()
+            .map(|row| row.0)
+            .chain(Part::ALL.iter().map(|row| row.0))
+            .collect();
         return Err(format!(
             "there is no function `{name}`; there are has, all, exists, exists_one, map, filter, matches, {}",
             names.join(", ")
@@ -75,20 +83,40 @@ pub(super) fn find(name: &str, method: bool, arguments: usize) -> Result<Functio
     }
     if !(min..=max).contains(&arguments) {
         let implied = usize::from(method);
-        return Err(format!("`{name}` takes {} arguments, not {}", min - implied, arguments - implied));
+        return Err(format!(
+            "`{name}` takes {} arguments, not {}",
+            min - implied,
+            arguments - implied
+        ));
     }
     Ok(function)
 }
 
 /// Names that stand for types, as in `type(x) == string`.
-pub(super) const TYPES: [&str; 10] =
-    ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"];
+pub(super) const TYPES: [&str; 10] = [
+    "bool",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bytes",
+    "list",
+    "map",
+    "null_type",
+    "type",
+];
 
 impl Function {
     fn name(self) -> &'static str {
         match self {
-            Self::Part(part) => Part::ALL.iter().find(|row| row.1 == part).map_or("", |row| row.0),
-            _ => TABLE.iter().find(|row| row.1 == self).map_or("", |row| row.0),
+            Self::Part(part) => Part::ALL
+                .iter()
+                .find(|row| row.1 == part)
+                .map_or("", |row| row.0),
+            _ => TABLE
+                .iter()
+                .find(|row| row.1 == self)
+                .map_or("", |row| row.0),
         }
     }
 
@@ -96,9 +124,19 @@ impl Function {
     pub(super) fn call(self, args: &[Value], meter: &mut Meter) -> Result<Value, EvalError> {
         let unfit = || {
             let types: Vec<_> = args.iter().map(Value::type_name).collect();
-            EvalError::Type(format!("`{}` does not take ({})", self.name(), types.join(", ")))
+            EvalError::Type(format!(
+                "`{}` does not take ({})",
+                self.name(),
+                types.join(", ")
+            ))
         };
-        let unreadable = || EvalError::Type(format!("`{}` cannot convert this {}", self.name(), args[0].type_name()));
+        let unreadable = || {
+            EvalError::Type(format!(
+                "`{}` cannot convert this {}",
+                self.name(),
+                args[0].type_name()
+            ))
+        };
         let text_pair = || match args {
             [Value::String(a), Value::String(b)] => Ok((a, b)),
             _ => Err(unfit()),
@@ -140,15 +178,23 @@ impl Function {
             Self::Uint => match &args[0] {
                 Value::Uint(n) => Value::Uint(*n),
                 Value::Int(n) => Value::Uint(u64::try_from(*n).map_err(|_| overflow("uint"))?),
-                Value::Double(x) => Value::Uint(double_to_uint(*x).ok_or_else(|| overflow("uint"))?),
+                Value::Double(x) => {
+                    Value::Uint(double_to_uint(*x).ok_or_else(|| overflow("uint"))?)
+                }
                 Value::String(s) => Value::Uint(s.parse().map_err(|_| unreadable())?),
                 _ => return Err(unfit()),
             },
             Self::Double => match &args[0] {
                 Value::Double(x) => Value::Double(*x),
-                #[expect(clippy::cast_precision_loss, reason = "the conversion CEL defines: the nearest double")]
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "the conversion CEL defines: the nearest double"
+                )]
                 Value::Int(n) => Value::Double(*n as f64),
-                #[expect(clippy::cast_precision_loss, reason = "the conversion CEL defines: the nearest double")]
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "the conversion CEL defines: the nearest double"
+                )]
                 Value::Uint(n) => Value::Double(*n as f64),
                 Value::String(s) => Value::Double(s.parse().map_err(|_| unreadable())?),
                 _ => return Err(unfit()),
@@ -181,13 +227,19 @@ impl Function {
             Self::Dyn => args[0].clone(),
             Self::Timestamp => match &args[0] {
                 Value::Timestamp(t) => Value::Timestamp(*t),
-                Value::Int(n) => Value::Timestamp(time::from_unix(*n).ok_or_else(|| overflow("timestamp"))?),
-                Value::String(s) => Value::Timestamp(time::parse_timestamp(s).ok_or_else(unreadable)?),
+                Value::Int(n) => {
+                    Value::Timestamp(time::from_unix(*n).ok_or_else(|| overflow("timestamp"))?)
+                }
+                Value::String(s) => {
+                    Value::Timestamp(time::parse_timestamp(s).ok_or_else(unreadable)?)
+                }
                 _ => return Err(unfit()),
             },
             Self::Duration => match &args[0] {
                 Value::Duration(d) => Value::Duration(*d),
-                Value::String(s) => Value::Duration(time::parse_duration(s).ok_or_else(unreadable)?),
+                Value::String(s) => {
+                    Value::Duration(time::parse_duration(s).ok_or_else(unreadable)?)
+                }
                 _ => return Err(unfit()),
             },
             Self::Part(part) => match args {
@@ -195,7 +247,9 @@ impl Function {
                 [Value::Timestamp(t)] => Value::Int(part.of_timestamp(*t, 0)),
                 [Value::Timestamp(t), Value::String(zone)] => {
                     let offset = time::parse_offset(zone).ok_or_else(|| {
-                        EvalError::Type("a time zone is `UTC` or an offset like `+02:00`".to_owned())
+                        EvalError::Type(
+                            "a time zone is `UTC` or an offset like `+02:00`".to_owned(),
+                        )
                     })?;
                     Value::Int(part.of_timestamp(*t, offset))
                 }
@@ -224,14 +278,21 @@ fn size(value: &Value, meter: &mut Meter) -> Result<Option<usize>, EvalError> {
 }
 
 /// Truncates toward zero; `None` outside the range, which a cast would saturate.
-#[expect(clippy::cast_possible_truncation, reason = "the range is checked just before")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the range is checked just before"
+)]
 fn double_to_int(x: f64) -> Option<i64> {
     const END: f64 = 9_223_372_036_854_775_808.0;
     (x > -END && x < END).then_some(x as i64)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked just before")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the range is checked just before"
+)]
 fn double_to_uint(x: f64) -> Option<u64> {
     const END: f64 = 18_446_744_073_709_551_616.0;
-    (x >= 0.0 && x < END).then_some(x as u64)
+    (0.0..END).contains(&x).then_some(x as u64)
 }

@@ -30,10 +30,13 @@ pub struct Unreadable(String);
 pub fn read(bytes: &[u8]) -> Result<Value, Unreadable> {
     let left = Cell::new(MAX_ELEMENTS);
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Node { depth: 0, left: &left }
-        .deserialize(&mut reader)
-        .and_then(|value| reader.end().map(|()| value))
-        .map_err(|error| Unreadable(describe(&error)))?;
+    let value = Node {
+        depth: 0,
+        left: &left,
+    }
+    .deserialize(&mut reader)
+    .and_then(|value| reader.end().map(|()| value))
+    .map_err(|error| Unreadable(describe(&error)))?;
     Ok(value)
 }
 
@@ -43,7 +46,11 @@ fn describe(error: &serde_json::Error) -> String {
     if text.starts_with(NESTED) || text.starts_with(REPEATED) || text.starts_with(CROWDED) {
         text
     } else {
-        format!("syntax error at line {} column {}", error.line(), error.column())
+        format!(
+            "syntax error at line {} column {}",
+            error.line(),
+            error.column()
+        )
     }
 }
 
@@ -63,7 +70,10 @@ impl Node<'_> {
         if self.depth == MAX_DEPTH {
             return Err(E::custom(NESTED));
         }
-        Ok(Self { depth: self.depth + 1, left: self.left })
+        Ok(Self {
+            depth: self.depth + 1,
+            left: self.left,
+        })
     }
 }
 

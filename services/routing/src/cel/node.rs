@@ -15,11 +15,22 @@ pub(super) enum Node {
     Data,
     /// A variable of an enclosing comprehension, by its place on the stack of them.
     Local(usize),
-    Select { of: Box<Node>, field: String, path: String },
-    Has { of: Box<Node>, field: String },
+    Select {
+        of: Box<Node>,
+        field: String,
+        path: String,
+    },
+    Has {
+        of: Box<Node>,
+        field: String,
+    },
     /// `has(event.data)`.
     HasData,
-    Index { of: Box<Node>, at: Box<Node>, path: String },
+    Index {
+        of: Box<Node>,
+        at: Box<Node>,
+        path: String,
+    },
     And(Box<Node>, Box<Node>),
     Or(Box<Node>, Box<Node>),
     Not(Box<Node>),

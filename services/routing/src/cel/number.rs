@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{error::EvalError, eval::out_of_range, node::Operator, time, value::Value};
+use super::{error::EvalError, meter::out_of_range, node::Operator, time, value::Value};
 
 /// Orders two numbers across their types, exactly. `None` when one is no number, is NaN or has no
 /// known digits.
@@ -10,7 +10,9 @@ pub(super) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
         (Value::Uint(a), Value::Uint(b)) => Some(a.cmp(b)),
-        (Value::Int(a), Value::Uint(b)) => Some(u64::try_from(*a).map_or(Ordering::Less, |a| a.cmp(b))),
+        (Value::Int(a), Value::Uint(b)) => {
+            Some(u64::try_from(*a).map_or(Ordering::Less, |a| a.cmp(b)))
+        }
         (Value::Uint(_), Value::Int(_)) => compare(b, a).map(Ordering::reverse),
         (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
         (Value::Double(a), Value::Int(b)) => with_integer(*a, i128::from(*b)),
@@ -21,7 +23,10 @@ pub(super) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
 }
 
 /// Orders a double and an integer without rounding the integer.
-#[expect(clippy::cast_possible_truncation, reason = "the double is inside the range when it is cut")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the double is inside the range when it is cut"
+)]
 fn with_integer(a: f64, b: i128) -> Option<Ordering> {
     const END: f64 = 18_446_744_073_709_551_616.0;
     if a.is_nan() {
@@ -34,27 +39,45 @@ fn with_integer(a: f64, b: i128) -> Option<Ordering> {
         return Some(Ordering::Less);
     }
     let whole = a.floor();
-    Some((whole as i128).cmp(&b).then(if a > whole { Ordering::Greater } else { Ordering::Equal }))
+    Some((whole as i128).cmp(&b).then(if a > whole {
+        Ordering::Greater
+    } else {
+        Ordering::Equal
+    }))
 }
 
 /// An index into a list: outer `None` when the type is wrong, inner when nothing can be there.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only whole doubles of a safe range")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "only whole doubles of a safe range"
+)]
 pub(super) fn to_index(value: &Value) -> Option<Option<usize>> {
     match value {
         Value::Int(n) => Some(usize::try_from(*n).ok()),
         Value::Uint(n) => Some(usize::try_from(*n).ok()),
-        Value::Double(x) if x.fract() == 0.0 => Some((0.0..=9_007_199_254_740_992.0).contains(x).then_some(*x as usize)),
+        Value::Double(x) if x.fract() == 0.0 => Some(
+            (0.0..=9_007_199_254_740_992.0)
+                .contains(x)
+                .then_some(*x as usize),
+        ),
         _ => None,
     }
 }
 
 pub(super) fn negate(value: &Value) -> Result<Value, EvalError> {
     match value {
-        Value::Int(n) => n.checked_neg().map(Value::Int).ok_or_else(|| overflow(Operator::Subtract)),
+        Value::Int(n) => n
+            .checked_neg()
+            .map(Value::Int)
+            .ok_or_else(|| overflow(Operator::Subtract)),
         Value::Double(x) => Ok(Value::Double(-x)),
         Value::Duration(d) => Ok(Value::Duration(-*d)),
         Value::OutOfRange => Err(out_of_range()),
-        other => Err(EvalError::Type(format!("`-` does not take ({})", other.type_name()))),
+        other => Err(EvalError::Type(format!(
+            "`-` does not take ({})",
+            other.type_name()
+        ))),
     }
 }
 
@@ -105,9 +128,10 @@ pub(super) fn arithmetic(op: Operator, a: &Value, b: &Value) -> Result<Value, Ev
         }
         .and_then(time::in_range)
         .map(Value::Timestamp),
-        (Value::Duration(d), Value::Timestamp(t)) if op == Operator::Add => {
-            t.checked_add_signed(*d).and_then(time::in_range).map(Value::Timestamp)
-        }
+        (Value::Duration(d), Value::Timestamp(t)) if op == Operator::Add => t
+            .checked_add_signed(*d)
+            .and_then(time::in_range)
+            .map(Value::Timestamp),
         (Value::Timestamp(x), Value::Timestamp(y)) if op == Operator::Subtract => {
             time::bounded(x.signed_duration_since(*y)).map(Value::Duration)
         }
@@ -125,7 +149,12 @@ pub(super) fn arithmetic(op: Operator, a: &Value, b: &Value) -> Result<Value, Ev
 }
 
 pub(super) fn unfit(op: Operator, a: &Value, b: &Value) -> EvalError {
-    EvalError::Type(format!("`{}` does not take ({}, {})", op.symbol(), a.type_name(), b.type_name()))
+    EvalError::Type(format!(
+        "`{}` does not take ({}, {})",
+        op.symbol(),
+        a.type_name(),
+        b.type_name()
+    ))
 }
 
 fn overflow(op: Operator) -> EvalError {
@@ -133,5 +162,12 @@ fn overflow(op: Operator) -> EvalError {
 }
 
 fn zero(op: Operator) -> EvalError {
-    EvalError::Arithmetic(if op == Operator::Divide { "division by zero" } else { "remainder by zero" }.to_owned())
+    EvalError::Arithmetic(
+        if op == Operator::Divide {
+            "division by zero"
+        } else {
+            "remainder by zero"
+        }
+        .to_owned(),
+    )
 }

@@ -79,7 +79,9 @@ pub(super) fn from_unix(seconds: i64) -> Option<DateTime<Utc>> {
 }
 
 pub(super) fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
-    DateTime::parse_from_rfc3339(text).ok().and_then(|at| in_range(at.with_timezone(&Utc)))
+    DateTime::parse_from_rfc3339(text)
+        .ok()
+        .and_then(|at| in_range(at.with_timezone(&Utc)))
 }
 
 pub(super) fn timestamp_text(at: DateTime<Utc>) -> String {
@@ -87,8 +89,13 @@ pub(super) fn timestamp_text(at: DateTime<Utc>) -> String {
 }
 
 pub(super) fn duration_text(length: TimeDelta) -> String {
-    let nanos = i128::from(length.num_seconds()) * 1_000_000_000 + i128::from(length.subsec_nanos());
-    let (sign, nanos) = if nanos < 0 { ("-", -nanos) } else { ("", nanos) };
+    let nanos =
+        i128::from(length.num_seconds()) * 1_000_000_000 + i128::from(length.subsec_nanos());
+    let (sign, nanos) = if nanos < 0 {
+        ("-", -nanos)
+    } else {
+        ("", nanos)
+    };
     let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     if fraction == 0 {
         return format!("{sign}{seconds}s");
@@ -108,7 +115,9 @@ pub(super) fn parse_duration(text: &str) -> Option<TimeDelta> {
         loop {
             let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
             let (number, tail) = rest.split_at(digits);
-            let end = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
+            let end = tail
+                .find(|c: char| !c.is_ascii_alphabetic())
+                .unwrap_or(tail.len());
             let (unit, tail) = tail.split_at(end);
             nanos = nanos.checked_add(scaled(number, unit_nanos(unit)?)?)?;
             if nanos > MAX_NANOS {
@@ -142,7 +151,11 @@ fn scaled(number: &str, unit: i128) -> Option<i128> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let whole: i128 = if whole.is_empty() { 0 } else { i128::from(whole.parse::<u64>().ok()?) };
+    let whole: i128 = if whole.is_empty() {
+        0
+    } else {
+        i128::from(whole.parse::<u64>().ok()?)
+    };
     let mut nanos = whole.checked_mul(unit)?;
     let mut place = unit;
     for digit in fraction.chars() {
@@ -162,7 +175,11 @@ pub(super) fn parse_offset(zone: &str) -> Option<i32> {
         None => (1, zone.strip_prefix('+').unwrap_or(zone)),
     };
     let (hours, minutes) = rest.split_once(':')?;
-    let two = |s: &str| (s.len() == 2 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse::<i32>().ok()).flatten();
+    let two = |s: &str| {
+        (s.len() == 2 && s.bytes().all(|b| b.is_ascii_digit()))
+            .then(|| s.parse::<i32>().ok())
+            .flatten()
+    };
     let (hours, minutes) = (two(hours)?, two(minutes)?);
     (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }

@@ -140,7 +140,10 @@ impl Map {
 
     /// Makes a map of fields, of which a later one loses to an earlier one of the same name.
     pub(super) fn of_fields(fields: Vec<(&str, Value)>) -> Self {
-        let mut pairs: Vec<_> = fields.into_iter().map(|(k, v)| (Key::String(Arc::from(k)), v)).collect();
+        let mut pairs: Vec<_> = fields
+            .into_iter()
+            .map(|(k, v)| (Key::String(Arc::from(k)), v))
+            .collect();
         // The sort is stable, so the first of equal names stays first and survives.
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.dedup_by(|later, first| later.0 == first.0);
@@ -161,7 +164,10 @@ impl Map {
     /// The value under a key.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<&Value> {
-        self.0.binary_search_by(|(k, _)| k.cmp(key)).ok().map(|at| &self.0[at].1)
+        self.0
+            .binary_search_by(|(k, _)| k.cmp(key))
+            .ok()
+            .map(|at| &self.0[at].1)
     }
 
     /// The pairs, ordered by key.

@@ -25,19 +25,28 @@ impl Document {
 /// registration, settings. The first 16 bytes of a SHA-256 over canonical JSON, so it is the same
 /// in every process and version that knows the same settings.
 #[must_use]
-pub fn binding_digest(executor: Option<&str>, registration_revision: i64, settings: &Binding) -> [u8; 16] {
+pub fn binding_digest(
+    executor: Option<&str>,
+    registration_revision: i64,
+    settings: &Binding,
+) -> [u8; 16] {
     #[derive(Serialize)]
     struct Pinned<'a> {
         executor: Option<&'a str>,
         registration_revision: i64,
         settings: &'a Binding,
     }
-    let digest = Sha256::digest(json(&Pinned { executor, registration_revision, settings }));
+    let digest = Sha256::digest(json(&Pinned {
+        executor,
+        registration_revision,
+        settings,
+    }));
     let mut short = [0; 16];
     short.copy_from_slice(&digest[..16]);
     short
 }
 
 fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("the model has text keys and finite numbers only, which JSON can always say")
+    serde_json::to_string(value)
+        .expect("the model has text keys and finite numbers only, which JSON can always say")
 }

@@ -24,7 +24,9 @@ pub fn is_name(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     (1..=MAX_NAME).contains(&text.len())
         && text.bytes().next().is_some_and(inner)
-        && text.bytes().all(|b| inner(b) || matches!(b, b'.' | b'_' | b'-'))
+        && text
+            .bytes()
+            .all(|b| inner(b) || matches!(b, b'.' | b'_' | b'-'))
 }
 
 impl Document {
@@ -38,7 +40,11 @@ impl Document {
 
 /// Checks a document; the expressions it compiles stay in `programs`.
 pub(super) fn check(document: &Document, programs: &mut Programs) -> Vec<Problem> {
-    let mut check = Check { document, programs, report: Report::default() };
+    let mut check = Check {
+        document,
+        programs,
+        report: Report::default(),
+    };
     check.tree();
     for (at, scope) in document.scopes.iter().enumerate() {
         check.scope(scope, &format!("scopes[{at}]"));
@@ -57,7 +63,13 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn push(&mut self, severity: Severity, path: &str, reason: &'static str, message: impl Into<String>) {
+    fn push(
+        &mut self,
+        severity: Severity,
+        path: &str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
         // A field that was not written has the place of what it would be in.
         let places = &self.document.places;
         let mut at = path;
@@ -70,7 +82,14 @@ impl Check<'_> {
                 None => break places.get("").copied().unwrap_or_default(),
             }
         };
-        self.report.push(Problem { severity, path: path.to_owned(), line, column, message: message.into(), reason });
+        self.report.push(Problem {
+            severity,
+            path: path.to_owned(),
+            line,
+            column,
+            message: message.into(),
+            reason,
+        });
     }
 
     fn error(&mut self, path: &str, reason: &'static str, message: impl Into<String>) {
@@ -92,33 +111,57 @@ impl Check<'_> {
         let mut seen = HashSet::new();
         for (path, name) in names {
             if !seen.insert(name) {
-                self.error(&path, "duplicate", format!("{what} `{name}` is defined twice"));
+                self.error(
+                    &path,
+                    "duplicate",
+                    format!("{what} `{name}` is defined twice"),
+                );
             }
         }
     }
 
     fn tree(&mut self) {
         let scopes = &self.document.scopes;
-        let names = scopes.iter().enumerate().map(|(at, scope)| (format!("scopes[{at}].name"), scope.name.as_str()));
+        let names = scopes
+            .iter()
+            .enumerate()
+            .map(|(at, scope)| (format!("scopes[{at}].name"), scope.name.as_str()));
         self.unique(names, "scope");
-        let roots: Vec<_> = (0..scopes.len()).filter(|at| scopes[*at].parent.is_none()).collect();
+        let roots: Vec<_> = (0..scopes.len())
+            .filter(|at| scopes[*at].parent.is_none())
+            .collect();
         match roots.as_slice() {
             [_] => {}
-            [] => self.error("scopes", "tree_invalid", "exactly one scope has no `parent`, here none"),
+            [] => self.error(
+                "scopes",
+                "tree_invalid",
+                "exactly one scope has no `parent`, here none",
+            ),
             [first, more @ ..] => {
                 for at in more {
-                    let message = format!("only one scope may be without `parent`, and `{}` is", scopes[*first].name);
+                    let message = format!(
+                        "only one scope may be without `parent`, and `{}` is",
+                        scopes[*first].name
+                    );
                     self.error(&format!("scopes[{at}]"), "tree_invalid", message);
                 }
             }
         }
-        let parents: HashMap<&str, Option<&str>> =
-            scopes.iter().map(|scope| (scope.name.as_str(), scope.parent.as_deref())).collect();
+        let parents: HashMap<&str, Option<&str>> = scopes
+            .iter()
+            .map(|scope| (scope.name.as_str(), scope.parent.as_deref()))
+            .collect();
         for (at, scope) in scopes.iter().enumerate() {
-            let Some(parent) = scope.parent.as_deref() else { continue };
+            let Some(parent) = scope.parent.as_deref() else {
+                continue;
+            };
             let path = format!("scopes[{at}].parent");
             if !parents.contains_key(parent) {
-                self.error(&path, "tree_invalid", format!("there is no scope `{parent}`"));
+                self.error(
+                    &path,
+                    "tree_invalid",
+                    format!("there is no scope `{parent}`"),
+                );
                 continue;
             }
             let mut depth = 1;
@@ -131,9 +174,17 @@ impl Check<'_> {
                 above = parents.get(name).copied().flatten();
             }
             if above == Some(scope.name.as_str()) {
-                self.error(&path, "tree_invalid", format!("scope `{}` is its own ancestor", scope.name));
+                self.error(
+                    &path,
+                    "tree_invalid",
+                    format!("scope `{}` is its own ancestor", scope.name),
+                );
             } else if depth > MAX_TREE_DEPTH {
-                self.error(&path, "tree_invalid", format!("the tree is deeper than {MAX_TREE_DEPTH} or has a cycle"));
+                self.error(
+                    &path,
+                    "tree_invalid",
+                    format!("the tree is deeper than {MAX_TREE_DEPTH} or has a cycle"),
+                );
             }
         }
     }
@@ -146,12 +197,18 @@ impl Check<'_> {
             self.binding(binding, &path);
         }
         let names = scope.sources.iter().enumerate();
-        self.unique(names.map(|(at, source)| (format!("{path}.sources[{at}].name"), source.name.as_str())), "source");
+        self.unique(
+            names.map(|(at, source)| (format!("{path}.sources[{at}].name"), source.name.as_str())),
+            "source",
+        );
         for (at, source) in scope.sources.iter().enumerate() {
             self.source(source, &format!("{path}.sources[{at}]"));
         }
         let slots = scope.routes.iter().enumerate();
-        self.unique(slots.map(|(at, route)| (format!("{path}.routes[{at}].slot"), route.slot.as_str())), "slot");
+        self.unique(
+            slots.map(|(at, route)| (format!("{path}.routes[{at}].slot"), route.slot.as_str())),
+            "slot",
+        );
         for (at, route) in scope.routes.iter().enumerate() {
             self.route(route, &format!("{path}.routes[{at}]"));
         }
@@ -162,7 +219,11 @@ impl Check<'_> {
             Some(executor) => self.identifier(&format!("{path}.executor"), executor),
             None if !binding.capabilities.is_empty() => {
                 let message = "a binding without `executor` only queues and claims no capabilities";
-                self.error(&format!("{path}.capabilities"), "capability_unproved", message);
+                self.error(
+                    &format!("{path}.capabilities"),
+                    "capability_unproved",
+                    message,
+                );
             }
             None => {}
         }
@@ -172,11 +233,19 @@ impl Check<'_> {
         for (at, glob) in binding.emits.iter().enumerate() {
             self.identifier(&format!("{path}.emits[{at}]"), glob);
             if glob.starts_with("core.") {
-                self.error(&format!("{path}.emits[{at}]"), "reserved", "types `core.*` are reserved");
+                self.error(
+                    &format!("{path}.emits[{at}]"),
+                    "reserved",
+                    "types `core.*` are reserved",
+                );
             }
         }
         if binding.retry.max < binding.retry.initial {
-            self.error(&format!("{path}.retry.max"), "out_of_range", "is shorter than `initial`");
+            self.error(
+                &format!("{path}.retry.max"),
+                "out_of_range",
+                "is shorter than `initial`",
+            );
         }
     }
 
@@ -196,7 +265,10 @@ impl Check<'_> {
 
     fn source(&mut self, source: &Source, path: &str) {
         self.name(&format!("{path}.name"), &source.name);
-        for (field, glob) in [("source", &source.matches.source), ("type", &source.matches.event_type)] {
+        for (field, glob) in [
+            ("source", &source.matches.source),
+            ("type", &source.matches.event_type),
+        ] {
             if let Some(glob) = glob {
                 self.identifier(&format!("{path}.match.{field}"), glob);
             }
@@ -222,8 +294,12 @@ impl Check<'_> {
         match &route.handler {
             Some(Handler::Cel(when)) => self.expression(&format!("{path}.when"), when),
             Some(Handler::Named(named)) => match unavailable(named) {
-                Some((Severity::Error, message)) => self.error(&format!("{path}.handler"), "handler_missing", message),
-                Some((Severity::Warning, message)) => self.warn(&format!("{path}.handler"), "handler_missing", message),
+                Some((Severity::Error, message)) => {
+                    self.error(&format!("{path}.handler"), "handler_missing", message)
+                }
+                Some((Severity::Warning, message)) => {
+                    self.warn(&format!("{path}.handler"), "handler_missing", message)
+                }
                 None => {}
             },
             None if route.disabled => {}
@@ -237,11 +313,19 @@ impl Check<'_> {
         }
         match (&route.binding, route.policy) {
             (None, Policy::Drop) => {}
-            (None, _) => self.error(&format!("{path}.binding"), "required", "a route that does not drop needs a `binding`"),
+            (None, _) => self.error(
+                &format!("{path}.binding"),
+                "required",
+                "a route that does not drop needs a `binding`",
+            ),
             (Some(binding), _) => self.name(&format!("{path}.binding"), binding),
         }
         if route.policy == Policy::Drop && !route.attach.is_empty() {
-            self.warn(&format!("{path}.attach"), "no_effect", "a route that drops attaches nothing");
+            self.warn(
+                &format!("{path}.attach"),
+                "no_effect",
+                "a route that drops attaches nothing",
+            );
         }
         if route.policy.capability().is_none() && route.fallback.is_some() {
             let message = "only `inject` and `interrupt` can fall back";
@@ -254,7 +338,9 @@ impl Check<'_> {
         let resolved = resolve::resolve(&self.document.scopes);
         let size: usize = resolved.iter().map(Resolved::size).sum();
         if size > MAX_EFFECTIVE {
-            let message = format!("the effective scopes have {size} entries together, the limit is {MAX_EFFECTIVE}");
+            let message = format!(
+                "the effective scopes have {size} entries together, the limit is {MAX_EFFECTIVE}"
+            );
             self.error("scopes", "too_many", message);
             return;
         }
@@ -263,7 +349,11 @@ impl Check<'_> {
             for (at, route) in self.document.scopes[scope.index].routes.iter().enumerate() {
                 if route.disabled && !scope.inherited_slots.contains(route.slot.as_str()) {
                     let message = format!("no ancestor has a slot `{}` to switch off", route.slot);
-                    self.warn(&format!("scopes[{}].routes[{at}].disabled", scope.index), "no_effect", message);
+                    self.warn(
+                        &format!("scopes[{}].routes[{at}].disabled", scope.index),
+                        "no_effect",
+                        message,
+                    );
                 }
             }
             for route in &scope.routes {
@@ -280,7 +370,9 @@ impl Check<'_> {
         path: &str,
         told: &mut HashSet<(&'r str, String)>,
     ) {
-        let (Some(name), true) = (&route.binding, route.policy != Policy::Drop) else { return };
+        let (Some(name), true) = (&route.binding, route.policy != Policy::Drop) else {
+            return;
+        };
         let (slot, target) = (&route.slot, &self.document.scopes[scope.index].name);
         let Some(binding) = scope.bindings.get(name.as_str()) else {
             let message = format!(
@@ -290,7 +382,10 @@ impl Check<'_> {
             return;
         };
         // Once per binding definition, not for every scope below.
-        let unclaimed = route.policy.capability().is_some_and(|needed| !binding.capabilities.contains(&needed));
+        let unclaimed = route
+            .policy
+            .capability()
+            .is_some_and(|needed| !binding.capabilities.contains(&needed));
         if unclaimed && route.fallback.is_none() && told.insert((name, path.to_owned())) {
             let message = format!(
                 "slot `{slot}`: binding `{name}` does not claim `{}` and there is no fallback, events for a running attempt fail `policy_invalid`",
@@ -304,9 +399,10 @@ impl Check<'_> {
 /// Says why a handler that is no expression cannot decide here, if so.
 fn unavailable(handler: &NamedHandler) -> Option<(Severity, &'static str)> {
     match handler {
-        NamedHandler::Remote { .. } => {
-            Some((Severity::Error, "remote handlers are not available in this version"))
-        }
+        NamedHandler::Remote { .. } => Some((
+            Severity::Error,
+            "remote handlers are not available in this version",
+        )),
         NamedHandler::Rust { .. } => Some((
             Severity::Warning,
             "events fail `handler_missing` unless a live replica was built with this handler",
@@ -316,5 +412,9 @@ fn unavailable(handler: &NamedHandler) -> Option<(Severity, &'static str)> {
 
 /// Where each scope stands in the document, by name.
 pub(super) fn index(scopes: &[Scope]) -> BTreeMap<&str, usize> {
-    scopes.iter().enumerate().map(|(at, scope)| (scope.name.as_str(), at)).collect()
+    scopes
+        .iter()
+        .enumerate()
+        .map(|(at, scope)| (scope.name.as_str(), at))
+        .collect()
 }

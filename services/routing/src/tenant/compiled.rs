@@ -9,7 +9,10 @@ use std::{
 
 use super::{
     check, glob,
-    model::{Binding, Brake, Document, Fallback, Handler, NamedHandler, Policy, Route, SelfPolicy, Source, Webhook},
+    model::{
+        Binding, Brake, Document, Fallback, Handler, NamedHandler, Policy, Route, SelfPolicy,
+        Source, Webhook,
+    },
     problem::Problem,
     programs::Programs,
     resolve,
@@ -129,11 +132,26 @@ impl Compiled {
         if problems.iter().any(Problem::is_error) {
             return Err(problems);
         }
-        let mut building = Building { programs, routes: HashMap::new(), bindings: HashMap::new(), sources: HashMap::new() };
-        let scopes: Vec<_> =
-            resolve::resolve(&document.scopes).iter().map(|scope| building.scope(&document, scope)).collect();
-        let by_name = scopes.iter().enumerate().map(|(at, scope)| (scope.name.clone(), at)).collect();
-        Ok(Self(Arc::new(Inner { document, scopes, by_name })))
+        let mut building = Building {
+            programs,
+            routes: HashMap::new(),
+            bindings: HashMap::new(),
+            sources: HashMap::new(),
+        };
+        let scopes: Vec<_> = resolve::resolve(&document.scopes)
+            .iter()
+            .map(|scope| building.scope(&document, scope))
+            .collect();
+        let by_name = scopes
+            .iter()
+            .enumerate()
+            .map(|(at, scope)| (scope.name.clone(), at))
+            .collect();
+        Ok(Self(Arc::new(Inner {
+            document,
+            scopes,
+            by_name,
+        })))
     }
 
     /// The document it was made of.
@@ -158,7 +176,10 @@ impl EffectiveScope {
     /// A source by name: the effective one, wherever it was written.
     #[must_use]
     pub fn resolve_source(&self, name: &str) -> Option<&EffectiveSource> {
-        self.sources.iter().find(|source| source.name == name).map(|source| &**source)
+        self.sources
+            .iter()
+            .find(|source| source.name == name)
+            .map(|source| &**source)
     }
 
     /// The keys that the sources' rules derive for an event of this source and type: each once, in
@@ -167,16 +188,27 @@ impl EffectiveScope {
     /// # Errors
     /// [`KeyError`] at the first expression that fails otherwise; final for this event under this
     /// configuration.
-    pub fn derive_keys(&self, facts: &Facts, source: &str, event_type: &str) -> Result<Vec<String>, KeyError> {
+    pub fn derive_keys(
+        &self,
+        facts: &Facts,
+        source: &str,
+        event_type: &str,
+    ) -> Result<Vec<String>, KeyError> {
         let mut keys: Vec<String> = Vec::new();
-        for rule in self.sources.iter().filter(|rule| rule.is_for(source, event_type)) {
+        for rule in self
+            .sources
+            .iter()
+            .filter(|rule| rule.is_for(source, event_type))
+        {
             for (at, (when, key)) in rule.keys.iter().enumerate() {
                 let fail = |field: &str, error: crate::cel::EvalError| KeyError {
                     rule: rule.name.clone(),
                     message: format!("keys[{at}].{field}: {error}"),
                 };
                 if let Some(when) = when
-                    && !when.as_condition(facts).map_err(|error| fail("when", error))?
+                    && !when
+                        .as_condition(facts)
+                        .map_err(|error| fail("when", error))?
                 {
                     continue;
                 }
@@ -192,7 +224,9 @@ impl EffectiveSource {
     /// Whether its rules are for an event of this source and type (rule a07).
     #[must_use]
     pub fn is_for(&self, source: &str, event_type: &str) -> bool {
-        let fits = |pattern: &Option<String>, text| pattern.as_deref().is_none_or(|p| glob::matches(p, text));
+        let fits = |pattern: &Option<String>, text| {
+            pattern.as_deref().is_none_or(|p| glob::matches(p, text))
+        };
         fits(&self.source, source) && fits(&self.event_type, event_type)
     }
 }
@@ -207,7 +241,9 @@ struct Building {
 
 impl Building {
     fn program(&mut self, source: &str) -> Program {
-        self.programs.get(source).expect("the check refused every document with an expression that does not compile")
+        self.programs
+            .get(source)
+            .expect("the check refused every document with an expression that does not compile")
     }
 
     fn scope(&mut self, document: &Document, resolved: &resolve::Resolved<'_>) -> EffectiveScope {
@@ -230,7 +266,10 @@ impl Building {
             routes.push(route);
         }
         let bindings = resolved.bindings.iter().map(|(name, binding)| {
-            let shared = self.bindings.entry(std::ptr::from_ref(*binding)).or_insert_with(|| Arc::new((*binding).clone()));
+            let shared = self
+                .bindings
+                .entry(std::ptr::from_ref(*binding))
+                .or_insert_with(|| Arc::new((*binding).clone()));
             ((*name).to_owned(), Arc::clone(shared))
         });
         let bindings = bindings.collect();
@@ -263,9 +302,10 @@ impl Building {
     fn route(&mut self, route: &Route, defined_in: &str) -> Option<EffectiveRoute> {
         let handler = match route.handler.as_ref()? {
             Handler::Cel(when) => CompiledHandler::Cel(self.program(when)),
-            Handler::Named(NamedHandler::Remote { remote, name }) => {
-                CompiledHandler::Remote { remote: remote.clone(), name: name.clone() }
-            }
+            Handler::Named(NamedHandler::Remote { remote, name }) => CompiledHandler::Remote {
+                remote: remote.clone(),
+                name: name.clone(),
+            },
             Handler::Named(NamedHandler::Rust { rust }) => CompiledHandler::Rust(rust.clone()),
         };
         Some(EffectiveRoute {
@@ -275,7 +315,11 @@ impl Building {
             binding: route.binding.clone(),
             policy: route.policy,
             fallback: route.fallback,
-            attach: route.attach.iter().map(|source| self.program(source)).collect(),
+            attach: route
+                .attach
+                .iter()
+                .map(|source| self.program(source))
+                .collect(),
             self_policy: route.self_policy,
             timeout: route.timeout,
         })
@@ -283,7 +327,12 @@ impl Building {
 
     fn source(&mut self, source: &Source, defined_in: &str) -> EffectiveSource {
         let keys = source.keys.iter();
-        let keys = keys.map(|rule| (rule.when.as_deref().map(|when| self.program(when)), self.program(&rule.key)));
+        let keys = keys.map(|rule| {
+            (
+                rule.when.as_deref().map(|when| self.program(when)),
+                self.program(&rule.key),
+            )
+        });
         EffectiveSource {
             name: source.name.clone(),
             defined_in: defined_in.to_owned(),

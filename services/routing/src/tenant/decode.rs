@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     fields::{Fields, Reading},
     model::{
-        Binding, Brake, Capability, Concurrency, ConcurrencyKey, DEFAULT_TIMEOUT, Document, Fallback, Handler, KeyRule,
-        Limits, Match, NamedHandler, OnParentCancel, Policy, Retry, Route, Scope, SelfPolicy, Source, Webhook,
-        WebhookKind,
+        Binding, Brake, Capability, Concurrency, ConcurrencyKey, DEFAULT_TIMEOUT, Document,
+        Fallback, Handler, KeyRule, Limits, Match, NamedHandler, OnParentCancel, Policy, Retry,
+        Route, Scope, SelfPolicy, Source, Webhook, WebhookKind,
     },
     problem::Problem,
     tree::{self, Located},
@@ -43,12 +43,17 @@ impl Document {
         if reading.report.has_errors() {
             return Err(reading.report.finish());
         }
-        Ok(Self { scopes, places: reading.places })
+        Ok(Self {
+            scopes,
+            places: reading.places,
+        })
     }
 }
 
 fn document(r: &mut Reading, root: &Located) -> Vec<Scope> {
-    let Some(mut fields) = r.fields(root, "") else { return Vec::new() };
+    let Some(mut fields) = r.fields(root, "") else {
+        return Vec::new();
+    };
     let node = fields.require(r, "scopes");
     let scopes = list(r, node, "scopes", MAX_SCOPES, scope);
     fields.finish(r);
@@ -78,14 +83,23 @@ fn list<T>(
 
 fn texts(r: &mut Reading, node: Option<&Located>, path: &str) -> Vec<String> {
     let texts = r.texts(node, path);
-    if count(r, node, path, texts.len(), MAX_ITEMS) { texts } else { Vec::new() }
+    if count(r, node, path, texts.len(), MAX_ITEMS) {
+        texts
+    } else {
+        Vec::new()
+    }
 }
 
 fn count(r: &mut Reading, node: Option<&Located>, path: &str, len: usize, max: usize) -> bool {
     if len <= max {
         return true;
     }
-    r.error(path, node.map_or((0, 0), tree::place), "too_many", format!("has {len} entries, the limit is {max}"));
+    r.error(
+        path,
+        node.map_or((0, 0), tree::place),
+        "too_many",
+        format!("has {len} entries, the limit is {max}"),
+    );
     false
 }
 
@@ -98,7 +112,9 @@ fn scope(r: &mut Reading, mut f: Fields<'_>) -> Option<Scope> {
     });
     let brake = nested(r, &mut f, "brake", |r, f| {
         let after = f.required_integer(r, "after_refusals_per_minute", 1..=1_000_000);
-        after.map(|after_refusals_per_minute| Brake { after_refusals_per_minute })
+        after.map(|after_refusals_per_minute| Brake {
+            after_refusals_per_minute,
+        })
     });
     let bindings_at = f.take(r, "bindings");
     let path = f.sub("bindings");
@@ -118,7 +134,15 @@ fn scope(r: &mut Reading, mut f: Fields<'_>) -> Option<Scope> {
     let node = f.take(r, "routes");
     let routes = list(r, node, &path, MAX_ROUTES, route);
     f.finish(r);
-    Some(Scope { name, parent, limits: limits.unwrap_or_default(), brake: brake.flatten(), bindings, sources, routes })
+    Some(Scope {
+        name,
+        parent,
+        limits: limits.unwrap_or_default(),
+        brake: brake.flatten(),
+        bindings,
+        sources,
+        routes,
+    })
 }
 
 /// Decodes a map in a field, if it is there.
@@ -140,22 +164,50 @@ fn binding(r: &mut Reading, mut f: Fields<'_>) -> Binding {
     let executor = f.text(r, "executor");
     let path = f.sub("capabilities");
     let node = f.take(r, "capabilities");
-    let words = [("inject", Capability::Inject), ("interrupt", Capability::Interrupt)];
-    let capabilities =
-        r.items(node, &path).into_iter().filter_map(|(path, item)| r.word(item, &path, &words)).collect();
-    let lease = f.duration(r, "lease", SECOND..=HOUR).unwrap_or(default.lease);
-    let max_attempts = f.integer(r, "max_attempts", 1..=100).unwrap_or(default.max_attempts);
-    let priority = f.integer(r, "priority", -1_000..=1_000).unwrap_or(default.priority);
+    let words = [
+        ("inject", Capability::Inject),
+        ("interrupt", Capability::Interrupt),
+    ];
+    let capabilities = r
+        .items(node, &path)
+        .into_iter()
+        .filter_map(|(path, item)| r.word(item, &path, &words))
+        .collect();
+    let lease = f
+        .duration(r, "lease", SECOND..=HOUR)
+        .unwrap_or(default.lease);
+    let max_attempts = f
+        .integer(r, "max_attempts", 1..=100)
+        .unwrap_or(default.max_attempts);
+    let priority = f
+        .integer(r, "priority", -1_000..=1_000)
+        .unwrap_or(default.priority);
     let concurrency = nested(r, &mut f, "concurrency", concurrency).unwrap_or_default();
     let path = f.sub("emits");
     let node = f.take(r, "emits");
     let emits = texts(r, node, &path);
     let path = f.sub("on_parent_cancel");
-    let words = [("leave", OnParentCancel::Leave), ("cancel", OnParentCancel::Cancel)];
-    let on_parent_cancel = f.take(r, "on_parent_cancel").and_then(|node| r.word(node, &path, &words)).unwrap_or_default();
+    let words = [
+        ("leave", OnParentCancel::Leave),
+        ("cancel", OnParentCancel::Cancel),
+    ];
+    let on_parent_cancel = f
+        .take(r, "on_parent_cancel")
+        .and_then(|node| r.word(node, &path, &words))
+        .unwrap_or_default();
     let retry = nested(r, &mut f, "retry", retry).unwrap_or_default();
     f.finish(r);
-    Binding { executor, capabilities, lease, max_attempts, priority, concurrency, emits, on_parent_cancel, retry }
+    Binding {
+        executor,
+        capabilities,
+        lease,
+        max_attempts,
+        priority,
+        concurrency,
+        emits,
+        on_parent_cancel,
+        retry,
+    }
 }
 
 fn concurrency(r: &mut Reading, f: &mut Fields<'_>) -> Concurrency {
@@ -174,8 +226,12 @@ fn concurrency(r: &mut Reading, f: &mut Fields<'_>) -> Concurrency {
 
 fn retry(r: &mut Reading, f: &mut Fields<'_>) -> Retry {
     let default = Retry::default();
-    let initial = f.duration(r, "initial", Duration::from_millis(100)..=HOUR).unwrap_or(default.initial);
-    let max = f.duration(r, "max", Duration::from_millis(100)..=24 * HOUR).unwrap_or_else(|| default.max.max(initial));
+    let initial = f
+        .duration(r, "initial", Duration::from_millis(100)..=HOUR)
+        .unwrap_or(default.initial);
+    let max = f
+        .duration(r, "max", Duration::from_millis(100)..=24 * HOUR)
+        .unwrap_or_else(|| default.max.max(initial));
     Retry { initial, max }
 }
 
@@ -183,16 +239,27 @@ fn source(r: &mut Reading, mut f: Fields<'_>) -> Option<Source> {
     let name = f.required_text(r, "name");
     let webhook = nested(r, &mut f, "webhook", |r, f| {
         let path = f.sub("kind");
-        let kind = f.require(r, "kind").and_then(|node| r.word(node, &path, &[("github", WebhookKind::Github)]));
+        let kind = f
+            .require(r, "kind")
+            .and_then(|node| r.word(node, &path, &[("github", WebhookKind::Github)]));
         let secret = f.required_text(r, "secret");
         kind.map(|kind| Webhook { kind, secret })
     });
     let webhook = webhook.flatten();
-    let matches = nested(r, &mut f, "match", |r, f| Match { source: f.text(r, "source"), event_type: f.text(r, "type") });
+    let matches = nested(r, &mut f, "match", |r, f| Match {
+        source: f.text(r, "source"),
+        event_type: f.text(r, "type"),
+    });
     // An endpoint's own events are what its rules are for, in whatever scope it is used.
-    let own = webhook.as_ref().map(|_| Match { source: Some(format!("webhook/*/{name}")), event_type: None });
+    let own = webhook.as_ref().map(|_| Match {
+        source: Some(format!("webhook/*/{name}")),
+        event_type: None,
+    });
     let matches = matches.or(own);
-    if matches.as_ref().is_none_or(|m| m.source.is_none() && m.event_type.is_none()) {
+    if matches
+        .as_ref()
+        .is_none_or(|m| m.source.is_none() && m.event_type.is_none())
+    {
         let message = "needs a glob on `source` or `type`".to_owned();
         r.error(&f.sub("match"), f.at, "required", message);
     }
@@ -205,35 +272,74 @@ fn source(r: &mut Reading, mut f: Fields<'_>) -> Option<Source> {
         Some(KeyRule { when, key })
     });
     f.finish(r);
-    Some(Source { name, matches: matches.unwrap_or_default(), webhook, keys })
+    Some(Source {
+        name,
+        matches: matches.unwrap_or_default(),
+        webhook,
+        keys,
+    })
 }
 
 fn route(r: &mut Reading, mut f: Fields<'_>) -> Option<Route> {
     let slot = f.required_text(r, "slot");
     let when = f.text(r, "when").map(Handler::Cel);
-    let named = nested(r, &mut f, "handler", handler).flatten().map(Handler::Named);
+    let named = nested(r, &mut f, "handler", handler)
+        .flatten()
+        .map(Handler::Named);
     if when.is_some() && named.is_some() {
-        r.error(&f.sub("handler"), f.at, "conflict", "a route has `when` or `handler`, not both".to_owned());
+        r.error(
+            &f.sub("handler"),
+            f.at,
+            "conflict",
+            "a route has `when` or `handler`, not both".to_owned(),
+        );
     }
     let binding = f.text(r, "binding");
     let path = f.sub("policy");
-    let words =
-        [("queue", Policy::Queue), ("inject", Policy::Inject), ("interrupt", Policy::Interrupt), ("drop", Policy::Drop)];
-    let policy = f.take(r, "policy").and_then(|node| r.word(node, &path, &words)).unwrap_or(Policy::Queue);
+    let words = [
+        ("queue", Policy::Queue),
+        ("inject", Policy::Inject),
+        ("interrupt", Policy::Interrupt),
+        ("drop", Policy::Drop),
+    ];
+    let policy = f
+        .take(r, "policy")
+        .and_then(|node| r.word(node, &path, &words))
+        .unwrap_or(Policy::Queue);
     let path = f.sub("fallback");
     let words = [("queue", Fallback::Queue), ("drop", Fallback::Drop)];
-    let fallback = f.take(r, "fallback").and_then(|node| r.word(node, &path, &words));
+    let fallback = f
+        .take(r, "fallback")
+        .and_then(|node| r.word(node, &path, &words));
     let path = f.sub("attach");
     let node = f.take(r, "attach");
     let attach = texts(r, node, &path);
     let path = f.sub("self");
     let words = [("allow", SelfPolicy::Allow), ("avoid", SelfPolicy::Avoid)];
-    let self_policy = f.take(r, "self").and_then(|node| r.word(node, &path, &words)).unwrap_or_default();
+    let self_policy = f
+        .take(r, "self")
+        .and_then(|node| r.word(node, &path, &words))
+        .unwrap_or_default();
     let disabled = f.boolean(r, "disabled").unwrap_or_default();
-    let timeout =
-        f.duration(r, "timeout", Duration::from_millis(10)..=Duration::from_secs(60)).unwrap_or(DEFAULT_TIMEOUT);
+    let timeout = f
+        .duration(
+            r,
+            "timeout",
+            Duration::from_millis(10)..=Duration::from_secs(60),
+        )
+        .unwrap_or(DEFAULT_TIMEOUT);
     f.finish(r);
-    Some(Route { slot, handler: when.or(named), binding, policy, fallback, attach, self_policy, disabled, timeout })
+    Some(Route {
+        slot,
+        handler: when.or(named),
+        binding,
+        policy,
+        fallback,
+        attach,
+        self_policy,
+        disabled,
+        timeout,
+    })
 }
 
 fn handler(r: &mut Reading, f: &mut Fields<'_>) -> Option<NamedHandler> {

@@ -17,7 +17,13 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn error(&mut self, path: &str, at: (u32, u32), reason: &'static str, message: String) {
+    pub(super) fn error(
+        &mut self,
+        path: &str,
+        at: (u32, u32),
+        reason: &'static str,
+        message: String,
+    ) {
         self.report.push(Problem {
             severity: Severity::Error,
             path: path.to_owned(),
@@ -41,27 +47,47 @@ impl Reading {
             return None;
         };
         let pairs = pairs.iter().map(|(key, value)| (key, value)).collect();
-        Some(Fields { path: path.to_owned(), at: place(node), pairs, known: Vec::new() })
+        Some(Fields {
+            path: path.to_owned(),
+            at: place(node),
+            pairs,
+            known: Vec::new(),
+        })
     }
 
     /// The items of a list, with their paths. Absent and empty are the same.
-    pub(super) fn items<'t>(&mut self, node: Option<&'t Located>, path: &str) -> Vec<(String, &'t Located)> {
+    pub(super) fn items<'t>(
+        &mut self,
+        node: Option<&'t Located>,
+        path: &str,
+    ) -> Vec<(String, &'t Located)> {
         let Some(node) = node else { return Vec::new() };
         let Tree::List(items) = &node.value else {
             self.wrong(node, path, "a list");
             return Vec::new();
         };
-        items.iter().enumerate().map(|(at, item)| (format!("{path}[{at}]"), item)).collect()
+        items
+            .iter()
+            .enumerate()
+            .map(|(at, item)| (format!("{path}[{at}]"), item))
+            .collect()
     }
 
     /// The pairs of a map whose keys are names, with their paths.
-    pub(super) fn named<'t>(&mut self, node: Option<&'t Located>, path: &str) -> Vec<(String, &'t str, &'t Located)> {
+    pub(super) fn named<'t>(
+        &mut self,
+        node: Option<&'t Located>,
+        path: &str,
+    ) -> Vec<(String, &'t str, &'t Located)> {
         let Some(node) = node else { return Vec::new() };
         let Tree::Map(pairs) = &node.value else {
             self.wrong(node, path, "a map");
             return Vec::new();
         };
-        pairs.iter().map(|(key, item)| (format!("{path}.{}", key.value), key.value.as_str(), item)).collect()
+        pairs
+            .iter()
+            .map(|(key, item)| (format!("{path}.{}", key.value), key.value.as_str(), item))
+            .collect()
     }
 
     pub(super) fn text(&mut self, node: &Located, path: &str) -> Option<String> {
@@ -69,7 +95,11 @@ impl Reading {
         match &node.value {
             Tree::Text(text) => Some(text.clone()),
             _ => {
-                self.wrong(node, path, "text (quote it if it looks like something else)");
+                self.wrong(
+                    node,
+                    path,
+                    "text (quote it if it looks like something else)",
+                );
                 None
             }
         }
@@ -77,16 +107,32 @@ impl Reading {
 
     /// A list of texts.
     pub(super) fn texts(&mut self, node: Option<&Located>, path: &str) -> Vec<String> {
-        self.items(node, path).into_iter().filter_map(|(path, item)| self.text(item, &path)).collect()
+        self.items(node, path)
+            .into_iter()
+            .filter_map(|(path, item)| self.text(item, &path))
+            .collect()
     }
 
     /// One of a few words.
-    pub(super) fn word<T: Copy>(&mut self, node: &Located, path: &str, words: &[(&str, T)]) -> Option<T> {
+    pub(super) fn word<T: Copy>(
+        &mut self,
+        node: &Located,
+        path: &str,
+        words: &[(&str, T)],
+    ) -> Option<T> {
         let text = self.text(node, path)?;
-        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        let found = words
+            .iter()
+            .find(|(word, _)| *word == text)
+            .map(|(_, value)| *value);
         if found.is_none() {
             let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-            self.error(path, place(node), "unknown_value", format!("expected one of: {}", words.join(", ")));
+            self.error(
+                path,
+                place(node),
+                "unknown_value",
+                format!("expected one of: {}", words.join(", ")),
+            );
         }
         found
     }
@@ -103,11 +149,19 @@ pub(super) struct Fields<'t> {
 impl<'t> Fields<'t> {
     /// The path of a field here.
     pub(super) fn sub(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+        if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        }
     }
 
     /// Takes a field. `null` counts as absent.
-    pub(super) fn take(&mut self, reading: &mut Reading, name: &'static str) -> Option<&'t Located> {
+    pub(super) fn take(
+        &mut self,
+        reading: &mut Reading,
+        name: &'static str,
+    ) -> Option<&'t Located> {
         self.known.push(name);
         let at = self.pairs.iter().position(|(key, _)| key.value == name)?;
         let (_, value) = self.pairs.swap_remove(at);
@@ -116,10 +170,19 @@ impl<'t> Fields<'t> {
     }
 
     /// Takes a field that must be there.
-    pub(super) fn require(&mut self, reading: &mut Reading, name: &'static str) -> Option<&'t Located> {
+    pub(super) fn require(
+        &mut self,
+        reading: &mut Reading,
+        name: &'static str,
+    ) -> Option<&'t Located> {
         let found = self.take(reading, name);
         if found.is_none() {
-            reading.error(&self.sub(name), self.at, "required", "is required".to_owned());
+            reading.error(
+                &self.sub(name),
+                self.at,
+                "required",
+                "is required".to_owned(),
+            );
         }
         found
     }
@@ -132,7 +195,9 @@ impl<'t> Fields<'t> {
     /// Text that must be there; empty when it is not, which was reported.
     pub(super) fn required_text(&mut self, reading: &mut Reading, name: &'static str) -> String {
         let path = self.sub(name);
-        self.require(reading, name).and_then(|node| reading.text(node, &path)).unwrap_or_default()
+        self.require(reading, name)
+            .and_then(|node| reading.text(node, &path))
+            .unwrap_or_default()
     }
 
     /// An integer within `range`.
@@ -169,7 +234,10 @@ impl<'t> Fields<'t> {
             reading.wrong(node, &path, "an integer");
             return None;
         };
-        let fits = range.contains(&value).then(|| N::try_from(value).ok()).flatten();
+        let fits = range
+            .contains(&value)
+            .then(|| N::try_from(value).ok())
+            .flatten();
         if fits.is_none() {
             let message = format!("is {value}, must be {} to {}", range.start(), range.end());
             reading.error(&path, place(node), "out_of_range", message);
@@ -207,7 +275,12 @@ impl<'t> Fields<'t> {
         };
         if !range.contains(&value) {
             let show = |d: &Duration| humantime::format_duration(*d).to_string();
-            let message = format!("is {}, must be {} to {}", show(&value), show(range.start()), show(range.end()));
+            let message = format!(
+                "is {}, must be {} to {}",
+                show(&value),
+                show(range.start()),
+                show(range.end())
+            );
             reading.error(&path, place(node), "out_of_range", message);
             return None;
         }
@@ -218,7 +291,10 @@ impl<'t> Fields<'t> {
     pub(super) fn finish(self, reading: &mut Reading) {
         for (key, _) in &self.pairs {
             let path = self.sub(&key.value);
-            let message = format!("unknown field; the fields here are {}", self.known.join(", "));
+            let message = format!(
+                "unknown field; the fields here are {}",
+                self.known.join(", ")
+            );
             reading.error(&path, place(key), "unknown_field", message);
         }
     }

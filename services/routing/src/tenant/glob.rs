@@ -4,7 +4,8 @@
 /// `?` any one character, everything else itself. At most `pattern × text` steps.
 #[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
     // Where to go on when the characters after the last star do not fit: the star takes one more.
     let mut retry: Option<(usize, usize)> = None;
@@ -60,6 +61,9 @@ mod tests {
     #[test]
     fn a07_many_stars_take_no_exponential_time() {
         assert!(!matches(&"*a".repeat(127), &"a".repeat(126)));
-        assert!(!matches(&format!("{}b", "*a".repeat(120)), &"a".repeat(255)));
+        assert!(!matches(
+            &format!("{}b", "*a".repeat(120)),
+            &"a".repeat(255)
+        ));
     }
 }

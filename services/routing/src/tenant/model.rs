@@ -31,6 +31,24 @@ pub struct Document {
     pub(super) places: BTreeMap<String, (u32, u32)>,
 }
 
+impl Document {
+    /// Returns line and column of a field by its path, or of the nearest thing around it that was
+    /// written; zeros when the document was not read from text.
+    #[must_use]
+    pub fn place(&self, path: &str) -> (u32, u32) {
+        let mut at = path;
+        loop {
+            if let Some(place) = self.places.get(at) {
+                return *place;
+            }
+            match at.rfind(['.', '[']) {
+                Some(end) => at = &at[..end],
+                None => return self.places.get("").copied().unwrap_or_default(),
+            }
+        }
+    }
+}
+
 impl PartialEq for Document {
     fn eq(&self, other: &Self) -> bool {
         self.scopes == other.scopes
@@ -194,7 +212,10 @@ pub struct Retry {
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { initial: Duration::from_secs(2), max: Duration::from_secs(300) }
+        Self {
+            initial: Duration::from_secs(2),
+            max: Duration::from_secs(300),
+        }
     }
 }
 

@@ -81,10 +81,12 @@ impl Report {
 
     /// The problems in the order of the document, errors before warnings at one place.
     pub(super) fn finish(mut self) -> Vec<Problem> {
-        self.problems.sort_by(|a, b| (a.line, a.column, a.severity).cmp(&(b.line, b.column, b.severity)));
-        for (dropped, severity) in
-            [(self.errors_dropped, Severity::Error), (self.warnings_dropped, Severity::Warning)]
-        {
+        self.problems
+            .sort_by_key(|p| (p.line, p.column, p.severity));
+        for (dropped, severity) in [
+            (self.errors_dropped, Severity::Error),
+            (self.warnings_dropped, Severity::Warning),
+        ] {
             if dropped > 0 {
                 self.problems.push(Problem {
                     severity,

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{
     check::index,
-    model::{Binding, Brake, DEFAULT_DEPTH, DEFAULT_DERIVED_PER_MINUTE, Limits, Route, Scope, Source},
+    model::{
+        Binding, Brake, DEFAULT_DEPTH, DEFAULT_DERIVED_PER_MINUTE, Limits, Route, Scope, Source,
+    },
 };
 
 /// A scope with all it inherits; borrowed from the document.
@@ -45,7 +47,11 @@ pub(super) fn resolve(scopes: &[Scope]) -> Vec<Resolved<'_>> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); scopes.len()];
     let mut pending = Vec::new();
     for (at, scope) in scopes.iter().enumerate() {
-        match scope.parent.as_deref().and_then(|parent| by_name.get(parent)) {
+        match scope
+            .parent
+            .as_deref()
+            .and_then(|parent| by_name.get(parent))
+        {
             Some(parent) => children[*parent].push(at),
             None => pending.push((at, None)),
         }
@@ -68,13 +74,19 @@ pub(super) fn resolve(scopes: &[Scope]) -> Vec<Resolved<'_>> {
 }
 
 fn one<'a>(at: usize, scope: &'a Scope, parent: Option<&Resolved<'a>>) -> Resolved<'a> {
-    let defaults =
-        Limits { depth: Some(DEFAULT_DEPTH), derived_per_minute: Some(DEFAULT_DERIVED_PER_MINUTE) };
+    let defaults = Limits {
+        depth: Some(DEFAULT_DEPTH),
+        derived_per_minute: Some(DEFAULT_DERIVED_PER_MINUTE),
+    };
     let above = parent.map_or(defaults, |parent| parent.limits);
     let mut resolved = Resolved {
         index: at,
         routes: Vec::new(),
-        inherited_slots: parent.iter().flat_map(|p| &p.slots).map(|placed| placed.route.slot.as_str()).collect(),
+        inherited_slots: parent
+            .iter()
+            .flat_map(|p| &p.slots)
+            .map(|placed| placed.route.slot.as_str())
+            .collect(),
         bindings: parent.map(|p| p.bindings.clone()).unwrap_or_default(),
         sources: parent.map(|p| p.sources.clone()).unwrap_or_default(),
         limits: Limits {
@@ -84,19 +96,45 @@ fn one<'a>(at: usize, scope: &'a Scope, parent: Option<&Resolved<'a>>) -> Resolv
         brake: scope.brake.or_else(|| parent.and_then(|p| p.brake)),
         slots: parent.map(|p| p.slots.clone()).unwrap_or_default(),
     };
-    resolved.bindings.extend(scope.bindings.iter().map(|(name, binding)| (name.as_str(), binding)));
+    resolved.bindings.extend(
+        scope
+            .bindings
+            .iter()
+            .map(|(name, binding)| (name.as_str(), binding)),
+    );
     let sources = scope.sources.iter().map(|source| (at, source));
     overlay(&mut resolved.sources, sources, |(_, source)| &source.name);
-    let routes = scope.routes.iter().enumerate().map(|(position, route)| Placed { scope: at, position, route });
+    let routes = scope
+        .routes
+        .iter()
+        .enumerate()
+        .map(|(position, route)| Placed {
+            scope: at,
+            position,
+            route,
+        });
     overlay(&mut resolved.slots, routes, |placed| &placed.route.slot);
-    resolved.routes = resolved.slots.iter().filter(|placed| !placed.route.disabled).copied().collect();
+    resolved.routes = resolved
+        .slots
+        .iter()
+        .filter(|placed| !placed.route.disabled)
+        .copied()
+        .collect();
     resolved
 }
 
 /// Puts own items over inherited ones: one of the same name takes the other's position, new ones
 /// follow.
-fn overlay<'a, T: Copy + 'a>(items: &mut Vec<T>, own: impl Iterator<Item = T>, name: impl Fn(&T) -> &'a str) {
-    let inherited: BTreeMap<&str, usize> = items.iter().enumerate().map(|(at, item)| (name(item), at)).collect();
+fn overlay<'a, T: Copy + 'a>(
+    items: &mut Vec<T>,
+    own: impl Iterator<Item = T>,
+    name: impl Fn(&T) -> &'a str,
+) {
+    let inherited: BTreeMap<&str, usize> = items
+        .iter()
+        .enumerate()
+        .map(|(at, item)| (name(item), at))
+        .collect();
     for item in own {
         match inherited.get(name(&item)) {
             Some(at) => items[*at] = item,

@@ -67,15 +67,26 @@ pub(super) fn read(text: &str) -> Result<Located, Problem> {
         reason,
     };
     if text.len() > MAX_DOCUMENT {
-        let message = format!("the document is {} bytes, the limit is {MAX_DOCUMENT}", text.len());
+        let message = format!(
+            "the document is {} bytes, the limit is {MAX_DOCUMENT}",
+            text.len()
+        );
         return Err(refuse(1, 1, message, "too_large"));
     }
     serde_saphyr::from_str_with_options::<Located>(text, options()).map_err(|error| {
         let error = error.without_snippet();
         let (line, column) = error.location().map_or((1, 1), |at| {
-            (u32::try_from(at.line()).unwrap_or(u32::MAX), u32::try_from(at.column()).unwrap_or(u32::MAX))
+            (
+                u32::try_from(at.line()).unwrap_or(u32::MAX),
+                u32::try_from(at.column()).unwrap_or(u32::MAX),
+            )
         });
-        refuse(line, column, weir_kernel::limits::one_line(&error.to_string(), 300), "not_readable")
+        refuse(
+            line,
+            column,
+            weir_kernel::limits::one_line(&error.to_string(), 300),
+            "not_readable",
+        )
     })
 }
 

@@ -49,16 +49,28 @@ pub(crate) enum Command {
 pub(crate) async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Validate { file } => validate(session, &file).await,
-        Command::Apply { file, expect, request_id } => apply(session, &file, expect, request_id).await,
+        Command::Apply {
+            file,
+            expect,
+            request_id,
+        } => apply(session, &file, expect, request_id).await,
         Command::Get { generation } => get(session, generation).await,
-        Command::Generations { page_size, page_token } => generations(session, page_size, page_token).await,
+        Command::Generations {
+            page_size,
+            page_token,
+        } => generations(session, page_size, page_token).await,
     }
 }
 
 async fn validate(session: &Session, file: &str) -> Result<(), Failure> {
     let document = input::text_file(file)?;
     let request = session.request(ValidateConfigRequest { document });
-    let answer = session.client()?.config().validate_config(request).await?.into_inner();
+    let answer = session
+        .client()?
+        .config()
+        .validate_config(request)
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
     } else {
@@ -72,8 +84,15 @@ async fn validate(session: &Session, file: &str) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let errors = answer.problems.iter().filter(|problem| problem.severity == "error").count();
-    Err(Failure::failed(format!("`{file}` has {errors} error{}", if errors == 1 { "" } else { "s" })))
+    let errors = answer
+        .problems
+        .iter()
+        .filter(|problem| problem.severity == "error")
+        .count();
+    Err(Failure::failed(format!(
+        "`{file}` has {errors} error{}",
+        if errors == 1 { "" } else { "s" }
+    )))
 }
 
 /// A finding, in the form that editors jump to.
@@ -83,16 +102,40 @@ fn finding(file: &str, problem: &Problem) -> String {
         (line, 0) => format!("{file}:{line}"),
         (line, column) => format!("{file}:{line}:{column}"),
     };
-    let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
-    let reason = if problem.reason.is_empty() { String::new() } else { format!(" [{}]", problem.reason) };
-    format!("{place}: {}: {path}{}{reason}", problem.severity, problem.message)
+    let path = if problem.path.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", problem.path)
+    };
+    let reason = if problem.reason.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", problem.reason)
+    };
+    format!(
+        "{place}: {}: {path}{}{reason}",
+        problem.severity, problem.message
+    )
 }
 
-async fn apply(session: &Session, file: &str, expect: Option<i64>, request_id: String) -> Result<(), Failure> {
+async fn apply(
+    session: &Session,
+    file: &str,
+    expect: Option<i64>,
+    request_id: String,
+) -> Result<(), Failure> {
     let document = input::text_file(file)?;
-    let request =
-        session.request(PublishConfigRequest { document, expected_generation: expect, request_id });
-    let answer = session.client()?.config().publish_config(request).await?.into_inner();
+    let request = session.request(PublishConfigRequest {
+        document,
+        expected_generation: expect,
+        request_id,
+    });
+    let answer = session
+        .client()?
+        .config()
+        .publish_config(request)
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
@@ -112,7 +155,12 @@ async fn apply(session: &Session, file: &str, expect: Option<i64>, request_id: S
 
 async fn get(session: &Session, generation: i64) -> Result<(), Failure> {
     let request = session.request(GetConfigRequest { generation });
-    let answer = session.client()?.config().get_config(request).await?.into_inner();
+    let answer = session
+        .client()?
+        .config()
+        .get_config(request)
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
     } else {
@@ -122,8 +170,16 @@ async fn get(session: &Session, generation: i64) -> Result<(), Failure> {
 }
 
 async fn generations(session: &Session, page_size: i32, page_token: String) -> Result<(), Failure> {
-    let request = session.request(ListGenerationsRequest { page_size, page_token });
-    let answer = session.client()?.config().list_generations(request).await?.into_inner();
+    let request = session.request(ListGenerationsRequest {
+        page_size,
+        page_token,
+    });
+    let answer = session
+        .client()?
+        .config()
+        .list_generations(request)
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
@@ -131,11 +187,25 @@ async fn generations(session: &Session, page_size: i32, page_token: String) -> R
     let rows = answer
         .generations
         .into_iter()
-        .map(|g| vec![g.generation.to_string(), format::time(g.created_at), g.actor, g.digest])
+        .map(|g| {
+            vec![
+                g.generation.to_string(),
+                format::time(g.created_at),
+                g.actor,
+                g.digest,
+            ]
+        })
         .collect();
-    session.out.table(&["GENERATION", "PUBLISHED", "ACTOR", "DIGEST"], rows, "no generations");
+    session.out.table(
+        &["GENERATION", "PUBLISHED", "ACTOR", "DIGEST"],
+        rows,
+        "no generations",
+    );
     if !answer.next_page_token.is_empty() {
-        output::complain(&format!("there are more: --page-token {}", answer.next_page_token));
+        output::complain(&format!(
+            "there are more: --page-token {}",
+            answer.next_page_token
+        ));
     }
     Ok(())
 }

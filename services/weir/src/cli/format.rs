@@ -3,7 +3,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use prost_types::Timestamp;
 use weir_proto::types::v1::{
-    AttemptOutcome, Disposition, EffectKind, Event, InputState, PendingState, Policy, VerdictOutcome, WorkState,
+    AttemptOutcome, Disposition, Event, InputState, PendingState, Policy, VerdictOutcome, WorkState,
 };
 
 /// A time in RFC 3339, UTC, to the millisecond; empty when unset.
@@ -30,7 +30,10 @@ macro_rules! word {
         pub(crate) fn $name(value: i32) -> String {
             match $type::try_from(value) {
                 Ok(_) if value == 0 => String::new(),
-                Ok(known) => known.as_str_name().trim_start_matches($prefix).to_lowercase(),
+                Ok(known) => known
+                    .as_str_name()
+                    .trim_start_matches($prefix)
+                    .to_lowercase(),
                 Err(_) => value.to_string(),
             }
         }
@@ -44,7 +47,6 @@ word!(work_state, WorkState, "WORK_STATE_");
 word!(attempt_outcome, AttemptOutcome, "ATTEMPT_OUTCOME_");
 word!(input_state, InputState, "INPUT_STATE_");
 word!(verdict, VerdictOutcome, "VERDICT_OUTCOME_");
-word!(effect_kind, EffectKind, "EFFECT_KIND_");
 
 /// What became of an event, in a word or two.
 pub(crate) fn status(event: &Event) -> String {
@@ -66,7 +68,13 @@ mod tests {
         assert_eq!(attempt_outcome(2), "failed_retryable");
         assert_eq!(attempt_outcome(0), "");
         assert_eq!(work_state(99), "99");
-        assert_eq!(time(Some(Timestamp { seconds: 1, nanos: 2_000_000 })), "1970-01-01T00:00:01.002Z");
+        assert_eq!(
+            time(Some(Timestamp {
+                seconds: 1,
+                nanos: 2_000_000
+            })),
+            "1970-01-01T00:00:01.002Z"
+        );
         assert_eq!(time(None), "");
         assert_eq!(short("a  b\nc", 10), "a b c");
         assert_eq!(short("abcdef", 4), "abc…");
@@ -76,9 +84,15 @@ mod tests {
     fn an_event_says_what_became_of_it() {
         let mut event = Event::default();
         assert_eq!(status(&event), "unrouted");
-        event.pending = Some(Pending { state: 2, ..Pending::default() });
+        event.pending = Some(Pending {
+            state: 2,
+            ..Pending::default()
+        });
         assert_eq!(status(&event), "unrouted (backoff)");
-        event.route = Some(RouteRecord { disposition: 7, ..RouteRecord::default() });
+        event.route = Some(RouteRecord {
+            disposition: 7,
+            ..RouteRecord::default()
+        });
         assert_eq!(status(&event), "unmatched");
     }
 }

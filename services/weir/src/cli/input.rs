@@ -5,8 +5,8 @@ use std::io::Read as _;
 use clap::Args;
 use weir_proto::cloudevents::v1::CloudEvent;
 use weir_proto::cloudevents::v1::cloud_event::CloudEventAttributeValue;
-use weir_proto::cloudevents::v1::cloud_event::cloud_event_attribute_value::Attr;
 use weir_proto::cloudevents::v1::cloud_event::Data;
+use weir_proto::cloudevents::v1::cloud_event::cloud_event_attribute_value::Attr;
 
 use super::error::Failure;
 
@@ -40,7 +40,10 @@ impl EventArgs {
             r#type: self.kind.clone().unwrap_or_default(),
             ..CloudEvent::default()
         };
-        for (name, value) in [("subject", &self.subject), ("datacontenttype", &self.content_type)] {
+        for (name, value) in [
+            ("subject", &self.subject),
+            ("datacontenttype", &self.content_type),
+        ] {
             if let Some(value) = value {
                 event.attributes.insert(name.to_owned(), text(value));
             }
@@ -55,7 +58,9 @@ impl EventArgs {
 
 /// A string attribute.
 pub(crate) fn text(value: &str) -> CloudEventAttributeValue {
-    CloudEventAttributeValue { attr: Some(Attr::CeString(value.to_owned())) }
+    CloudEventAttributeValue {
+        attr: Some(Attr::CeString(value.to_owned())),
+    }
 }
 
 /// Bytes as text where they are text: both are kept exactly, and text can be read in answers.
@@ -79,7 +84,10 @@ pub(crate) fn read(given: &str) -> Result<Vec<u8>, Failure> {
 pub(crate) fn file(path: &str) -> Result<Vec<u8>, Failure> {
     let read = if path == "-" {
         let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map(|_| bytes)
     } else {
         std::fs::read(path)
     };
@@ -88,7 +96,8 @@ pub(crate) fn file(path: &str) -> Result<Vec<u8>, Failure> {
 
 /// Reads a file that must be text.
 pub(crate) fn text_file(path: &str) -> Result<String, Failure> {
-    String::from_utf8(file(path)?).map_err(|_| Failure::failed(format!("`{path}` is not UTF-8 text")))
+    String::from_utf8(file(path)?)
+        .map_err(|_| Failure::failed(format!("`{path}` is not UTF-8 text")))
 }
 
 #[cfg(test)]
@@ -108,7 +117,10 @@ mod tests {
     #[test]
     fn an_event_is_built_with_its_payload_as_it_was_given() {
         let event = args().build("1").expect("plain text");
-        assert_eq!((event.id.as_str(), event.spec_version.as_str()), ("1", "1.0"));
+        assert_eq!(
+            (event.id.as_str(), event.spec_version.as_str()),
+            ("1", "1.0")
+        );
         assert_eq!(event.data, Some(Data::TextData(r#"{"a": 1}"#.to_owned())));
         assert_eq!(event.attributes["subject"], text("octo/repo"));
         assert!(!event.attributes.contains_key("datacontenttype"));
@@ -116,7 +128,10 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_stay_bytes() {
-        assert_eq!(payload(vec![0xff, 0x00]), Data::BinaryData(vec![0xff, 0x00]));
+        assert_eq!(
+            payload(vec![0xff, 0x00]),
+            Data::BinaryData(vec![0xff, 0x00])
+        );
     }
 
     #[test]
@@ -124,6 +139,9 @@ mod tests {
         let mut args = args();
         args.data = Some("@no/such/file.json".to_owned());
         let failure = args.build("1").expect_err("no such file");
-        assert!(failure.lines()[0].contains("cannot read `no/such/file.json`"), "{failure:?}");
+        assert!(
+            failure.lines()[0].contains("cannot read `no/such/file.json`"),
+            "{failure:?}"
+        );
     }
 }

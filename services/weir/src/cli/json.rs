@@ -3,7 +3,12 @@
 
 use prost::Message;
 use prost_reflect::{DynamicMessage, SerializeOptions};
-use weir_proto::{DESCRIPTORS, gateway, lifecycle, migration, routing, types};
+use weir_proto::DESCRIPTORS;
+use weir_proto::gateway::v1 as gateway;
+use weir_proto::lifecycle::v1 as lifecycle;
+use weir_proto::migration::v1 as migration;
+use weir_proto::routing::v1 as routing;
+use weir_proto::types::v1 as types;
 
 /// A generated message that knows its name in the descriptors.
 pub(crate) trait WireName: Message + Default {
@@ -12,8 +17,8 @@ pub(crate) trait WireName: Message + Default {
 }
 
 macro_rules! wire_names {
-    ($($package:literal: $($path:ident)::+ { $($message:ident),* $(,)? })*) => {
-        $($(impl WireName for $($path)::+::$message {
+    ($($module:ident = $package:literal { $($message:ident),* $(,)? })*) => {
+        $($(impl WireName for $module::$message {
             const NAME: &'static str = concat!($package, ".", stringify!($message));
         })*)*
 
@@ -23,23 +28,25 @@ macro_rules! wire_names {
 }
 
 wire_names! {
-    "weir.types.v1": types::v1 { Event }
-    "weir.routing.v1": routing::v1 {
+    types = "weir.types.v1" { Event }
+    routing = "weir.routing.v1" {
         PublishResponse, GetEventResponse, ListEventsResponse, WatchEventsResponse,
         ValidateConfigResponse, PublishConfigResponse, GetConfigResponse, ListGenerationsResponse,
     }
-    "weir.lifecycle.v1": lifecycle::v1 {
+    lifecycle = "weir.lifecycle.v1" {
         CreateWorkResponse, GetWorkResponse, ListWorksResponse, CancelWorkResponse,
         ReleaseWorkResponse, ListAttemptsResponse, ListInputsResponse,
     }
-    "weir.gateway.v1": gateway::v1 { SkipEventResponse, RerouteEventResponse, TraceEventResponse }
-    "weir.migration.v1": migration::v1 { GetStatusResponse, UpResponse, DownResponse }
+    gateway = "weir.gateway.v1" { SkipEventResponse, RerouteEventResponse, TraceEventResponse }
+    migration = "weir.migration.v1" { GetStatusResponse, UpResponse, DownResponse }
 }
 
 /// Renders a message on one line, as `grpcurl` would: lowerCamelCase names, default values left out,
 /// 64-bit integers as strings.
 pub(crate) fn line<M: WireName>(message: &M) -> String {
-    let descriptor = DESCRIPTORS.get_message_by_name(M::NAME).expect("a test looks every name up");
+    let descriptor = DESCRIPTORS
+        .get_message_by_name(M::NAME)
+        .expect("a test looks every name up");
     let dynamic = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice())
         .expect("the type and its descriptor come from the same contract");
     let mut text = Vec::new();
@@ -64,13 +71,16 @@ mod tests {
 
     #[test]
     fn an_answer_is_printed_in_the_proto_json_mapping() {
-        let answer = routing::v1::PublishResponse {
+        let answer = routing::PublishResponse {
             uid: "0199".to_owned(),
             acceptance: Some(Acceptance {
                 uid: "0199".to_owned(),
                 scope: "github".to_owned(),
                 position: 7,
-                accepted_at: Some(prost_types::Timestamp { seconds: 0, nanos: 500_000_000 }),
+                accepted_at: Some(prost_types::Timestamp {
+                    seconds: 0,
+                    nanos: 500_000_000,
+                }),
                 deduplicated: true,
             }),
         };

@@ -46,7 +46,11 @@ impl Output {
 
     /// Prints names and values, without the empty ones.
     pub(crate) fn facts(self, facts: &[(&str, String)]) {
-        let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+        let width = facts
+            .iter()
+            .map(|(name, _)| name.len())
+            .max()
+            .unwrap_or_default();
         for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
             write_out(&format!("{name:width$}  {value}"));
         }
@@ -57,7 +61,9 @@ impl Output {
 /// terminal's width wraps it; a file gets each row on a line.
 fn render(header: &[&str], rows: Vec<Vec<String>>, terminal: bool) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.to_vec());
+    table
+        .load_style(presets::NOTHING)
+        .set_header(header.to_vec());
     if terminal {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     } else {
@@ -98,7 +104,10 @@ mod tests {
 
     #[test]
     fn a_table_has_a_line_for_each_row_and_no_decoration() {
-        let rows = vec![vec!["a".to_owned(), "long value".to_owned()], vec!["bcd".to_owned(), String::new()]];
+        let rows = vec![
+            vec!["a".to_owned(), "long value".to_owned()],
+            vec!["bcd".to_owned(), String::new()],
+        ];
         let text = render(&["ONE", "TWO"], rows, false);
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         assert_eq!(lines.len(), 3, "{text}");

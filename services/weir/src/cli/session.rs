@@ -6,6 +6,7 @@ use clap::Args;
 use tonic::Request;
 use weir_client::{Client, Identity};
 
+use super::environment;
 use super::error::Failure;
 use super::output::Output;
 
@@ -13,10 +14,22 @@ use super::output::Output;
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// Gateway to talk to
-    #[arg(long, global = true, env = "WEIR_URL", default_value = "http://localhost:7070", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "WEIR_URL",
+        default_value = "http://localhost:7070",
+        hide_env_values = true
+    )]
     url: String,
     /// Tenant, where the gateway is in development
-    #[arg(long, global = true, env = "WEIR_TENANT", default_value = "demo", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "WEIR_TENANT",
+        default_value = "demo",
+        hide_env_values = true
+    )]
     tenant: String,
     /// Who acts, where the gateway is in development [default: $USER]
     #[arg(long, global = true, env = "WEIR_ACTOR", hide_env_values = true)]
@@ -47,7 +60,7 @@ impl Session {
         let present = |value: Option<String>| value.filter(|text| !text.is_empty());
         // A container often has no USER.
         let actor = present(global.actor)
-            .or_else(|| present(std::env::var("USER").ok()))
+            .or_else(|| present(environment::text("USER")))
             .unwrap_or_else(|| "operator".to_owned());
         Self {
             url: global.url.trim_end_matches('/').to_owned(),

@@ -7,9 +7,9 @@ use weir_proto::types::v1::{Effect, EffectKind};
 
 use self::document::Document;
 use super::error::Failure;
+use super::format;
 use super::input::{self, EventArgs};
 use super::session::Session;
-use super::format;
 
 /// Id of a traced event that was given none. It is never stored; one that was accepted under the
 /// same source and id would be answered instead.
@@ -39,7 +39,12 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result<(), Failure> {
     let request = request(args)?;
-    let answer = session.client()?.control().trace_event(session.request(request)).await?.into_inner();
+    let answer = session
+        .client()?
+        .control()
+        .trace_event(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
     } else {
@@ -58,12 +63,20 @@ fn request(args: Args) -> Result<TraceEventRequest, Failure> {
             (args.scope.or(document.scope), document.event, keys)
         }
         None if args.event.kind.is_none() => {
-            return Err(Failure::usage("an event needs a --type, such as issues.opened, or a --file"));
+            return Err(Failure::usage(
+                "an event needs a --type, such as issues.opened, or a --file",
+            ));
         }
         None => (args.scope, args.event.build(&args.id)?, args.keys),
     };
     let scope = scope.ok_or_else(|| Failure::usage("an event needs a --scope, such as github"))?;
-    Ok(TraceEventRequest { scope, event: Some(event), keys, targets: None, filter: args.filter })
+    Ok(TraceEventRequest {
+        scope,
+        event: Some(event),
+        keys,
+        targets: None,
+        filter: args.filter,
+    })
 }
 
 fn show(session: &Session, answer: TraceEventResponse) {
@@ -76,37 +89,72 @@ fn show(session: &Session, answer: TraceEventResponse) {
             } else {
                 format!("{}: {}", verdict.failure, verdict.reason)
             };
-            vec![verdict.route, format::verdict(verdict.outcome), format::short(&reason, 200)]
+            vec![
+                verdict.route,
+                format::verdict(verdict.outcome),
+                format::short(&reason, 200),
+            ]
         })
         .collect();
-    session.out.table(&["ROUTE", "VERDICT", "REASON"], rows, "no route is shown");
+    session
+        .out
+        .table(&["ROUTE", "VERDICT", "REASON"], rows, "no route is shown");
     session.out.line("");
     session.out.facts(&[
-        ("effect", answer.effect.map(|effect| sentence(&effect)).unwrap_or_default()),
+        (
+            "effect",
+            answer
+                .effect
+                .map(|effect| sentence(&effect))
+                .unwrap_or_default(),
+        ),
         ("generation", answer.generation),
         ("keys", answer.keys.join(" ")),
-        ("note", match answer.accepted_as.as_str() {
-            "" => String::new(),
-            uid => format!("this identity was accepted as event {uid}; publishing it again answers that"),
-        }),
+        (
+            "note",
+            match answer.accepted_as.as_str() {
+                "" => String::new(),
+                uid => format!(
+                    "this identity was accepted as event {uid}; publishing it again answers that"
+                ),
+            },
+        ),
     ]);
 }
 
 /// The effect in words.
 fn sentence(effect: &Effect) -> String {
     let kind = EffectKind::try_from(effect.kind).unwrap_or(EffectKind::Unspecified);
-    let on = |name: &str, value: &str| if value.is_empty() { String::new() } else { format!(" {name} {value}") };
+    let on = |name: &str, value: &str| {
+        if value.is_empty() {
+            String::new()
+        } else {
+            format!(" {name} {value}")
+        }
+    };
     let mut text = match kind {
         EffectKind::Unspecified => format!("effect {} that this binary does not know", effect.kind),
         EffectKind::Start => "a new Work starts".to_owned(),
         EffectKind::Queue => format!("it is queued{}", on("to work", &effect.work)),
-        EffectKind::Inject => format!("it is queued and offered to the running attempt{}", on("of work", &effect.work)),
-        EffectKind::Interrupt => format!("it is queued and interrupts the running attempt{}", on("of work", &effect.work)),
+        EffectKind::Inject => format!(
+            "it is queued and offered to the running attempt{}",
+            on("of work", &effect.work)
+        ),
+        EffectKind::Interrupt => format!(
+            "it is queued and interrupts the running attempt{}",
+            on("of work", &effect.work)
+        ),
         EffectKind::Wake => format!("it wakes{}", on("work", &effect.work)),
         EffectKind::Drop => format!("it is dropped{}", on("for work", &effect.work)),
         EffectKind::Unmatched => "no route takes it: unmatched".to_owned(),
-        EffectKind::Pending => format!("it waits for the end of the running attempt{}", on("of work", &effect.work)),
-        EffectKind::Conflict => format!("it belongs to several works: {}", effect.conflicting_works.join(" ")),
+        EffectKind::Pending => format!(
+            "it waits for the end of the running attempt{}",
+            on("of work", &effect.work)
+        ),
+        EffectKind::Conflict => format!(
+            "it belongs to several works: {}",
+            effect.conflicting_works.join(" ")
+        ),
         EffectKind::Failed => format!("routing fails{}", on("with", &effect.reason)),
     };
     text.push_str(&on("by route", &effect.route));
@@ -118,7 +166,11 @@ fn sentence(effect: &Effect) -> String {
         text.push_str(&format!(": {}", effect.error));
     }
     if !effect.also.is_empty() {
-        let works = effect.also.iter().map(|also| also.work.as_str()).collect::<Vec<_>>();
+        let works = effect
+            .also
+            .iter()
+            .map(|also| also.work.as_str())
+            .collect::<Vec<_>>();
         text.push_str(&format!("; it also wakes {}", works.join(" ")));
     }
     text
@@ -137,8 +189,16 @@ mod tests {
             binding: "triage".to_owned(),
             ..Effect::default()
         };
-        assert_eq!(sentence(&effect), "it is queued to work 0199 by route issues on binding triage");
-        effect = Effect { kind: EffectKind::Drop.into(), route: "bots".to_owned(), reason: "policy".to_owned(), ..Effect::default() };
+        assert_eq!(
+            sentence(&effect),
+            "it is queued to work 0199 by route issues on binding triage"
+        );
+        effect = Effect {
+            kind: EffectKind::Drop.into(),
+            route: "bots".to_owned(),
+            reason: "policy".to_owned(),
+            ..Effect::default()
+        };
         assert_eq!(sentence(&effect), "it is dropped by route bots (policy)");
         effect = Effect {
             kind: EffectKind::Failed.into(),
@@ -146,6 +206,9 @@ mod tests {
             error: "no such field".to_owned(),
             ..Effect::default()
         };
-        assert_eq!(sentence(&effect), "routing fails with handler_failed: no such field");
+        assert_eq!(
+            sentence(&effect),
+            "routing fails with handler_failed: no such field"
+        );
     }
 }

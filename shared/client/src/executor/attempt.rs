@@ -32,8 +32,14 @@ pub(super) async fn run<H: Handler>(
     let lease = work.lease.clone().unwrap_or_default();
     let scope = work.scope.clone();
     let (ending, detail) = endure(&client, &handler, &settings, &lease, work, &give_up).await;
-    let report =
-        Report { work: lease.work, attempt: lease.attempt, scope, ending, detail, took: began.elapsed() };
+    let report = Report {
+        work: lease.work,
+        attempt: lease.attempt,
+        scope,
+        ending,
+        detail,
+        took: began.elapsed(),
+    };
     tracing::debug!(work.id = %report.work, attempt = report.attempt, ending = report.ending.as_str(), "attempt ended");
     report
 }
@@ -52,12 +58,19 @@ async fn endure<H: Handler>(
         .filter(|length| !length.is_zero())
         .unwrap_or(DEFAULT_LEASE);
     let (context, signals) = Context::new(client.clone(), lease.clone(), &work);
-    let mut renewal =
-        Renewal::new(client.clone(), lease.clone(), length, settings.lease, settings.listens(), signals);
+    let mut renewal = Renewal::new(
+        client.clone(),
+        lease.clone(),
+        length,
+        settings.lease,
+        settings.listens(),
+        signals,
+    );
     let outcome = {
         // The block ends the handler's future, and with it what it runs, before anything is
         // reported.
-        let handling = AssertUnwindSafe(async { handler.handle(work, context).await }).catch_unwind();
+        let handling =
+            AssertUnwindSafe(async { handler.handle(work, context).await }).catch_unwind();
         tokio::select! {
             // In this order: an outcome that is there is worth reporting even if the drain's time
             // ran out in the same moment.

@@ -7,7 +7,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
-use weir_proto::lifecycle::v1::{ClaimRequest, ClaimResponse, RegisterExecutorRequest, ReleaseRequest};
+use weir_proto::lifecycle::v1::{
+    ClaimRequest, ClaimResponse, RegisterExecutorRequest, ReleaseRequest,
+};
 
 use super::Handler;
 use super::worker::{Run, STEADY};
@@ -23,7 +25,10 @@ pub(super) enum Ended {
     /// Nothing more is to be claimed.
     Done,
     /// It broke, or Weir ended it: it is opened again unless the problem is final.
-    Lost { problem: Option<Problem>, progressed: bool },
+    Lost {
+        problem: Option<Problem>,
+        progressed: bool,
+    },
 }
 
 /// Registers the executor and claims over one stream until that ends.
@@ -36,7 +41,10 @@ pub(super) async fn serve<H: Handler>(run: &mut Run<H>, stop: &CancellationToken
             None => std::future::pending().await,
         }
     };
-    let lost = |status: Status, progressed| Ended::Lost { problem: Some(Problem::from(status)), progressed };
+    let lost = |status: Status, progressed| Ended::Lost {
+        problem: Some(Problem::from(status)),
+        progressed,
+    };
 
     let revision = tokio::select! {
         () = stop.cancelled() => return Ended::Done,
@@ -50,9 +58,15 @@ pub(super) async fn serve<H: Handler>(run: &mut Run<H>, stop: &CancellationToken
     }
     let (credits, receiver) = mpsc::channel(16);
     let mut asked = run.free(0);
-    let first = ClaimRequest { spec: Some(run.settings.spec(revision)), credits: wire(asked) };
+    let first = ClaimRequest {
+        spec: Some(run.settings.spec(revision)),
+        credits: wire(asked),
+    };
     if credits.send(first).await.is_err() {
-        return Ended::Lost { problem: None, progressed: false };
+        return Ended::Lost {
+            problem: None,
+            progressed: false,
+        };
     }
     let mut client = run.client.executor();
     let mut works = tokio::select! {
@@ -70,6 +84,8 @@ pub(super) async fn serve<H: Handler>(run: &mut Run<H>, stop: &CancellationToken
             break;
         }
         tokio::select! {
+            // The end first: a place that becomes free in the same moment is not granted again.
+            biased;
             () = stop.cancelled() => break,
             () = idle(active), if run.attempts.is_empty() => break,
             Some(report) = run.attempts.join_next() => {
@@ -107,13 +123,22 @@ pub(super) async fn serve<H: Handler>(run: &mut Run<H>, stop: &CancellationToken
 async fn register<H: Handler>(run: &Run<H>) -> Result<i64, Status> {
     let request = RegisterExecutorRequest {
         executor: run.settings.executor.clone(),
-        capabilities: run.settings.capabilities.iter().map(|c| i32::from(*c)).collect(),
+        capabilities: run
+            .settings
+            .capabilities
+            .iter()
+            .map(|c| i32::from(*c))
+            .collect(),
         request_id: String::new(),
     };
     let mut executor = run.client.executor();
     timeout(REGISTER, executor.register_executor(request))
         .await
-        .unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer to the registration in time")))
+        .unwrap_or_else(|_| {
+            Err(Status::deadline_exceeded(
+                "no answer to the registration in time",
+            ))
+        })
         .map(|answer| answer.into_inner().revision)
 }
 
@@ -124,7 +149,11 @@ async fn give_back(client: &Client, mut works: Streaming<ClaimResponse>) {
         while let Ok(Some(batch)) = works.message().await {
             for lease in batch.works.into_iter().filter_map(|work| work.lease) {
                 let work = lease.work.clone();
-                if let Err(status) = client.executor().release(ReleaseRequest { lease: Some(lease) }).await {
+                if let Err(status) = client
+                    .executor()
+                    .release(ReleaseRequest { lease: Some(lease) })
+                    .await
+                {
                     tracing::warn!(work.id = %work, error = %status.message(), "late claim was not given back");
                 }
             }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use weir_proto::lifecycle::v1::{AcknowledgeRequest, ClaimedWork};
 use weir_proto::types::v1::{Event, Lease};
 
+use super::may_pass;
 use crate::{Backoff, Client, Problem};
 
 /// The running attempt, as its handler sees it. Cheap to clone.
@@ -37,8 +38,19 @@ impl Context {
             // What the claim presented is the handler's already.
             seen: work.inputs.iter().map(|event| event.uid.clone()).collect(),
         };
-        let inner = Inner { client, lease, ended, injects: Mutex::new(injects), interrupts: Mutex::new(interrupts) };
-        (Self { inner: Arc::new(inner) }, signals)
+        let inner = Inner {
+            client,
+            lease,
+            ended,
+            injects: Mutex::new(injects),
+            interrupts: Mutex::new(interrupts),
+        };
+        (
+            Self {
+                inner: Arc::new(inner),
+            },
+            signals,
+        )
     }
 
     /// The authority of this attempt, for calls of your own (`Emit`, `CreateChild`, …).
@@ -83,14 +95,23 @@ impl Context {
     /// # Errors
     /// `LEASE_LOST`, and what else Weir refuses.
     pub async fn acknowledge(&self, events: Vec<String>) -> Result<Vec<String>, Problem> {
-        let request = AcknowledgeRequest { lease: Some(self.inner.lease.clone()), events };
+        let request = AcknowledgeRequest {
+            lease: Some(self.inner.lease.clone()),
+            events,
+        };
         let mut backoff = Backoff::default();
         loop {
-            match self.inner.client.executor().acknowledge(request.clone()).await {
+            match self
+                .inner
+                .client
+                .executor()
+                .acknowledge(request.clone())
+                .await
+            {
                 Ok(answer) => return Ok(answer.into_inner().events),
                 Err(status) => {
                     let problem = Problem::from(status);
-                    if !problem.is_unavailable() {
+                    if !may_pass(&problem) {
                         return Err(problem);
                     }
                     tokio::time::sleep(backoff.next_delay()).await;

@@ -12,7 +12,7 @@ use weir_proto::types::v1::Lease;
 use super::attempt::ending;
 use super::renewal::Renewal;
 use super::settings::wire_duration;
-use super::{Ending, Outcome};
+use super::{Ending, Outcome, may_pass};
 use crate::{Backoff, Client, Problem};
 
 /// How long one call may take. Longer than a commit ever does; a call that hangs is made again.
@@ -45,15 +45,18 @@ pub(super) async fn finish(
             Ok(()) => return confirmed(outcome),
             Err(problem) => problem,
         };
-        let delay = if problem.is("LEASE_LOST") {
+        let delay = if problem.reason == "LEASE_LOST" {
             return (Ending::LeaseLost, problem.message);
-        } else if problem.is("UNROUTED_INPUT") {
+        } else if problem.reason == "UNROUTED_INPUT" {
             if give_up.is_cancelled() {
                 outcome = Outcome::Release;
                 continue;
             }
-            problem.retry_after.unwrap_or(UNROUTED_DELAY).min(UNROUTED_LIMIT)
-        } else if problem.is_unavailable() {
+            problem
+                .retry_after
+                .unwrap_or(UNROUTED_DELAY)
+                .min(UNROUTED_LIMIT)
+        } else if may_pass(&problem) {
             may_have_counted = true;
             if give_up.is_cancelled() || Instant::now() >= renewal.until() + PATIENCE {
                 return (Ending::Unknown, problem.message);
@@ -78,8 +81,16 @@ pub(super) async fn finish(
 fn confirmed(outcome: Outcome) -> (Ending, String) {
     match outcome {
         Outcome::Complete { .. } => (Ending::Completed, String::new()),
-        Outcome::Fail { permanent: true, error, .. } => (Ending::FailedPermanent, error),
-        Outcome::Fail { permanent: false, error, .. } => (Ending::FailedRetryable, error),
+        Outcome::Fail {
+            permanent: true,
+            error,
+            ..
+        } => (Ending::FailedPermanent, error),
+        Outcome::Fail {
+            permanent: false,
+            error,
+            ..
+        } => (Ending::FailedRetryable, error),
         Outcome::Release => (Ending::Released, String::new()),
     }
 }
@@ -91,10 +102,21 @@ async fn report(client: &Client, lease: &Lease, outcome: &Outcome) -> Result<(),
         match outcome {
             Outcome::Complete { result } => {
                 let result = cut(result, MAX_RESULT).to_owned();
-                executor.complete(CompleteRequest { lease, result }).await.map(drop)
+                executor
+                    .complete(CompleteRequest { lease, result })
+                    .await
+                    .map(drop)
             }
-            Outcome::Fail { permanent, error, retry_after } => {
-                let kind = if *permanent { FailureKind::Permanent } else { FailureKind::Retryable };
+            Outcome::Fail {
+                permanent,
+                error,
+                retry_after,
+            } => {
+                let kind = if *permanent {
+                    FailureKind::Permanent
+                } else {
+                    FailureKind::Retryable
+                };
                 let request = FailRequest {
                     lease,
                     kind: kind.into(),

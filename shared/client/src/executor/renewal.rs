@@ -50,9 +50,23 @@ impl Renewal {
         let now = Instant::now();
         // A third: one renewal may fail and the next still comes before the end.
         let third = length / 3;
-        let every = if listens { third.min(LISTEN_EVERY) } else { third };
+        let every = if listens {
+            third.min(LISTEN_EVERY)
+        } else {
+            third
+        };
         let backoff = Backoff::new(Duration::from_millis(50).min(every), every);
-        Self { client, lease, extend, length, every, due: now + every, until: now + length, signals, backoff }
+        Self {
+            client,
+            lease,
+            extend,
+            length,
+            every,
+            due: now + every,
+            until: now + length,
+            signals,
+            backoff,
+        }
     }
 
     /// When the lease is gone by this clock.
@@ -78,8 +92,10 @@ impl Renewal {
         if sent >= self.until {
             return Some(Gone::LeaseLost);
         }
-        let request =
-            RenewRequest { lease: Some(self.lease.clone()), extend: self.extend.map(wire_duration) };
+        let request = RenewRequest {
+            lease: Some(self.lease.clone()),
+            extend: self.extend.map(wire_duration),
+        };
         let mut executor = self.client.executor();
         match timeout_at(self.until, executor.renew(request)).await {
             Err(_) => Some(Gone::LeaseLost),
@@ -96,7 +112,7 @@ impl Renewal {
             }
             Ok(Err(status)) => {
                 let problem = Problem::from(status);
-                if problem.is("LEASE_LOST") || problem.code == Code::NotFound {
+                if problem.reason == "LEASE_LOST" || problem.code == Code::NotFound {
                     return Some(Gone::LeaseLost);
                 }
                 tracing::warn!(work.id = %self.lease.work, error = %problem.message, "lease was not renewed, trying again");

@@ -52,7 +52,10 @@ impl Worker {
     /// Makes a worker. Nothing is called yet.
     #[must_use]
     pub fn new(client: Client, settings: Settings) -> Self {
-        Self { client, settings: Arc::new(settings) }
+        Self {
+            client,
+            settings: Arc::new(settings),
+        }
     }
 
     /// Claims and runs Work until `stop` is cancelled or a limit of the settings is reached. Then
@@ -68,7 +71,11 @@ impl Worker {
     /// # Cancel safety
     /// Dropping it drops the running handlers and reports nothing: their leases run out. Cancel
     /// `stop` instead.
-    pub async fn run<H: Handler>(&self, handler: H, stop: CancellationToken) -> Result<Summary, Error> {
+    pub async fn run<H: Handler>(
+        &self,
+        handler: H,
+        stop: CancellationToken,
+    ) -> Result<Summary, Error> {
         let mut run = Run {
             client: self.client.clone(),
             settings: Arc::clone(&self.settings),
@@ -81,7 +88,10 @@ impl Worker {
         let refused = loop {
             match connection::serve(&mut run, &stop).await {
                 Ended::Done => break None,
-                Ended::Lost { problem, progressed } => {
+                Ended::Lost {
+                    problem,
+                    progressed,
+                } => {
                     if progressed {
                         backoff.reset();
                     }
@@ -101,7 +111,10 @@ impl Worker {
         let summary = run.drain().await;
         match refused {
             None => Ok(summary),
-            Some(problem) => Err(Error::Refused { binding: self.settings.binding.clone(), problem }),
+            Some(problem) => Err(Error::Refused {
+                binding: self.settings.binding.clone(),
+                problem,
+            }),
         }
     }
 }
@@ -131,10 +144,17 @@ pub(super) struct Run<H> {
 impl<H: Handler> Run<H> {
     /// How many Works may still be claimed, those that run and those that are asked for left out.
     pub(super) fn free(&self, asked: usize) -> usize {
-        let places = self.settings.places().saturating_sub(self.attempts.len() + asked);
+        let places = self
+            .settings
+            .places()
+            .saturating_sub(self.attempts.len() + asked);
         match self.left() {
             None => places,
-            Some(left) => places.min(usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(asked)),
+            Some(left) => places.min(
+                usize::try_from(left)
+                    .unwrap_or(usize::MAX)
+                    .saturating_sub(asked),
+            ),
         }
     }
 
@@ -144,7 +164,9 @@ impl<H: Handler> Run<H> {
     }
 
     fn left(&self) -> Option<u64> {
-        self.settings.max_works.map(|max| max.saturating_sub(self.summary.claimed))
+        self.settings
+            .max_works
+            .map(|max| max.saturating_sub(self.summary.claimed))
     }
 
     /// Begins an attempt.

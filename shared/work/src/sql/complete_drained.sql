@@ -14,6 +14,12 @@ WITH drained AS MATERIALIZED (
           AND NOT EXISTS (
               SELECT
               FROM weir.pending_key AS k
+              CROSS JOIN LATERAL (
+                  SELECT
+                  FROM weir.pending AS p
+                  WHERE p.tenant_id = $1 AND p.scope_id = l.scope_id AND p.seq = k.seq AND p.state <> 4
+                  LIMIT 1
+              ) AS p
               WHERE k.tenant_id = $1 AND k.scope_id = l.scope_id AND k.key = chr(1) || u.work_id::text)
         LIMIT 1
     ) AS w

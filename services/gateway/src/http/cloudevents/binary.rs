@@ -11,20 +11,28 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<CloudEvent, Error
     let mut event = CloudEvent::default();
     let mut violations = Vec::new();
     for name in headers.keys() {
-        let Some(attribute) = name.as_str().strip_prefix("ce-") else { continue };
+        let Some(attribute) = name.as_str().strip_prefix("ce-") else {
+            continue;
+        };
         if let Err(violation) = add(&mut event, name.as_str(), attribute, headers) {
             violations.push(violation);
         }
     }
     let missing = required(&event, "ce-");
     // A header that could not be read is named once, not as missing too.
-    violations.extend(missing.into_iter().filter(|v| !headers.contains_key(&v.field)));
+    violations.extend(
+        missing
+            .into_iter()
+            .filter(|v| !headers.contains_key(&v.field)),
+    );
     if !violations.is_empty() {
         return Err(Error::Invalid(violations));
     }
     let content_type = content_type(headers);
     if !content_type.is_empty() {
-        event.attributes.insert("datacontenttype".to_owned(), text(content_type));
+        event
+            .attributes
+            .insert("datacontenttype".to_owned(), text(content_type));
     }
     if !body.is_empty() {
         event.data = Some(data(body.to_vec()));
@@ -40,7 +48,10 @@ fn add(
 ) -> Result<(), Violation> {
     attribute_name(header, attribute)?;
     if attribute == "datacontenttype" {
-        return Err(Violation::new(header, "is said by the header `content-type`"));
+        return Err(Violation::new(
+            header,
+            "is said by the header `content-type`",
+        ));
     }
     let mut values = headers.get_all(header).iter();
     let value = values.next().expect("the name came from the map");

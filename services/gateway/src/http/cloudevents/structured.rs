@@ -54,7 +54,10 @@ pub(super) fn read_batch(body: &[u8]) -> Result<Vec<CloudEvent>, Error> {
     let items = serde_json::from_slice::<Vec<&RawValue>>(body).map_err(not_json)?;
     if items.len() > limits::MAX_BATCH_EVENTS {
         let (size, limit) = (items.len(), limits::MAX_BATCH_EVENTS);
-        return Err(Error::field("events", format!("are {size}, the limit is {limit}")));
+        return Err(Error::field(
+            "events",
+            format!("are {size}, the limit is {limit}"),
+        ));
     }
     let mut events = Vec::with_capacity(items.len());
     let mut violations = Vec::new();
@@ -71,7 +74,11 @@ pub(super) fn read_batch(body: &[u8]) -> Result<Vec<CloudEvent>, Error> {
             break;
         }
     }
-    if violations.is_empty() { Ok(events) } else { Err(Error::Invalid(violations)) }
+    if violations.is_empty() {
+        Ok(events)
+    } else {
+        Err(Error::Invalid(violations))
+    }
 }
 
 fn not_json(error: serde_json::Error) -> Error {
@@ -91,7 +98,9 @@ fn event(members: Members<'_>, prefix: &str) -> Result<CloudEvent, Vec<Violation
         let field = format!("{prefix}{name}");
         let outcome = match name.as_str() {
             "data" | "data_base64" => match payload.replace((name, value)) {
-                Some((other, _)) => Err(Violation::new(field, format!("is given beside `{other}`"))),
+                Some((other, _)) => {
+                    Err(Violation::new(field, format!("is given beside `{other}`")))
+                }
                 None => Ok(()),
             },
             _ => attribute(&mut event, &field, name, value.get()),
@@ -106,20 +115,25 @@ fn event(members: Members<'_>, prefix: &str) -> Result<CloudEvent, Vec<Violation
             violations.push(missing);
         }
     }
-    if violations.is_empty() { Ok(event) } else { Err(violations) }
+    if violations.is_empty() {
+        Ok(event)
+    } else {
+        Err(violations)
+    }
 }
 
 /// Reads one attribute: text, a truth value or a 32-bit integer; null is an absent one.
-fn attribute(
-    event: &mut CloudEvent,
-    field: &str,
-    name: &str,
-    json: &str,
-) -> Result<(), Violation> {
+fn attribute(event: &mut CloudEvent, field: &str, name: &str, json: &str) -> Result<(), Violation> {
     attribute_name(field, name)?;
     let known = matches!(
         name,
-        "id" | "source" | "type" | "specversion" | "time" | "subject" | "dataschema" | "datacontenttype"
+        "id" | "source"
+            | "type"
+            | "specversion"
+            | "time"
+            | "subject"
+            | "dataschema"
+            | "datacontenttype"
     );
     let attr = match json.as_bytes().first() {
         Some(b'n') => return Ok(()),
@@ -133,11 +147,17 @@ fn attribute(
         _ => match json.parse() {
             Ok(integer) => Attr::CeInteger(integer),
             Err(_) => {
-                return Err(Violation::new(field, "is not a string, a truth value or a 32-bit integer"));
+                return Err(Violation::new(
+                    field,
+                    "is not a string, a truth value or a 32-bit integer",
+                ));
             }
         },
     };
-    event.attributes.insert(name.to_owned(), CloudEventAttributeValue { attr: Some(attr) });
+    event.attributes.insert(
+        name.to_owned(),
+        CloudEventAttributeValue { attr: Some(attr) },
+    );
     Ok(())
 }
 
@@ -148,28 +168,42 @@ fn put_data(
     prefix: &str,
     payload: Option<(&str, &RawValue)>,
 ) -> Result<(), Violation> {
-    let Some((name, value)) = payload else { return Ok(()) };
+    let Some((name, value)) = payload else {
+        return Ok(());
+    };
     let field = format!("{prefix}{name}");
     let json = value.get();
     if name == "data_base64" {
         let encoded: String = serde_json::from_str(json)
             .map_err(|_| Violation::new(field.clone(), "is not a string"))?;
-        let bytes =
-            STANDARD.decode(encoded).map_err(|_| Violation::new(field, "is not base64"))?;
+        let bytes = STANDARD
+            .decode(encoded)
+            .map_err(|_| Violation::new(field, "is not base64"))?;
         event.data = Some(data(bytes));
         return Ok(());
     }
-    let declared = event.attributes.get("datacontenttype").and_then(|v| match &v.attr {
-        Some(Attr::CeString(media)) => Some(media.clone()),
-        _ => None,
-    });
+    let declared = event
+        .attributes
+        .get("datacontenttype")
+        .and_then(|v| match &v.attr {
+            Some(Attr::CeString(media)) => Some(media.clone()),
+            _ => None,
+        });
     let bytes = match declared {
-        Some(media) if !is_json(&media) && json.starts_with('"') => serde_json::from_str::<String>(json)
-            .map_err(|_| Violation::new(field, "is not text: it has a lone surrogate; use `data_base64`"))?,
+        Some(media) if !is_json(&media) && json.starts_with('"') => {
+            serde_json::from_str::<String>(json).map_err(|_| {
+                Violation::new(
+                    field,
+                    "is not text: it has a lone surrogate; use `data_base64`",
+                )
+            })?
+        }
         Some(_) => json.to_owned(),
         None => {
             // The JSON format implies it, and it would be lost with the envelope.
-            event.attributes.insert("datacontenttype".to_owned(), text("application/json"));
+            event
+                .attributes
+                .insert("datacontenttype".to_owned(), text("application/json"));
             json.to_owned()
         }
     };

@@ -11,8 +11,12 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     map
 }
 
-const BASE: [(&str, &str); 4] =
-    [("ce-id", "1"), ("ce-source", "demo"), ("ce-type", "a.b"), ("ce-specversion", "1.0")];
+const BASE: [(&str, &str); 4] = [
+    ("ce-id", "1"),
+    ("ce-source", "demo"),
+    ("ce-type", "a.b"),
+    ("ce-specversion", "1.0"),
+];
 
 fn string<'a>(event: &'a CloudEvent, name: &str) -> Option<&'a str> {
     match event.attributes.get(name)?.attr.as_ref()? {
@@ -23,7 +27,10 @@ fn string<'a>(event: &'a CloudEvent, name: &str) -> Option<&'a str> {
 
 fn violations(error: Error) -> Vec<(String, String)> {
     match error {
-        Error::Invalid(found) => found.into_iter().map(|v| (v.field, v.description)).collect(),
+        Error::Invalid(found) => found
+            .into_iter()
+            .map(|v| (v.field, v.description))
+            .collect(),
         other => panic!("not a violation: {other}"),
     }
 }
@@ -35,7 +42,9 @@ fn a04_binary_mode_keeps_the_body_byte_for_byte() {
     assert_eq!(event.data, Some(Data::BinaryData(body.to_vec())));
     let json = b"{ \"a\" : 1.0, \"a\":2, \"s\":\"\\ud800\\u0000\", \"n\": 12345678901234567890 }\n";
     let event = read(Mode::Binary, &headers(&BASE), json).expect("reads");
-    let Some(Data::TextData(text)) = event.data else { panic!("UTF-8 is text") };
+    let Some(Data::TextData(text)) = event.data else {
+        panic!("UTF-8 is text")
+    };
     assert_eq!(text.as_bytes(), json);
 }
 
@@ -54,8 +63,13 @@ fn binary_mode_decodes_headers_once() {
     assert_eq!(string(&event, "subject"), Some("€ %25"));
     assert_eq!(string(&event, "comment"), Some("a \"b\" A"));
     assert_eq!(string(&event, "share"), Some("100%"));
-    assert_eq!(string(&event, "datacontenttype"), Some("application/json; charset=utf-8"));
-    let Some(Attr::CeTimestamp(time)) = &event.attributes["time"].attr else { panic!("a time") };
+    assert_eq!(
+        string(&event, "datacontenttype"),
+        Some("application/json; charset=utf-8")
+    );
+    let Some(Attr::CeTimestamp(time)) = &event.attributes["time"].attr else {
+        panic!("a time")
+    };
     assert_eq!((time.seconds, time.nanos), (1_796_029_200, 500_000_000));
     assert_eq!(event.attributes.len(), 5);
 }
@@ -65,14 +79,30 @@ fn binary_mode_names_every_fault_by_its_header() {
     let found = violations(
         read(
             Mode::Binary,
-            &headers(&[("ce-source", "%FF"), ("ce-time", "now"), ("ce-type", "a"), ("ce-type", "b"), ("ce-a_b", "x")]),
+            &headers(&[
+                ("ce-source", "%FF"),
+                ("ce-time", "now"),
+                ("ce-type", "a"),
+                ("ce-type", "b"),
+                ("ce-a_b", "x"),
+            ]),
             b"",
         )
         .expect_err("refused"),
     );
     let mut fields: Vec<_> = found.iter().map(|(field, _)| field.as_str()).collect();
     fields.sort_unstable();
-    assert_eq!(fields, ["ce-a_b", "ce-id", "ce-source", "ce-specversion", "ce-time", "ce-type"]);
+    assert_eq!(
+        fields,
+        [
+            "ce-a_b",
+            "ce-id",
+            "ce-source",
+            "ce-specversion",
+            "ce-time",
+            "ce-type"
+        ]
+    );
 }
 
 #[test]
@@ -103,11 +133,15 @@ fn structured_mode_reads_text_and_base64() {
 #[test]
 fn structured_mode_names_every_fault_by_its_field() {
     let body = r#"{"type":1,"id":"1","source":"s","big":2147483648,"data":1,"data_base64":"AA=="}"#;
-    let found = violations(read(Mode::Structured, &HeaderMap::new(), body.as_bytes()).expect_err("refused"));
+    let found = violations(
+        read(Mode::Structured, &HeaderMap::new(), body.as_bytes()).expect_err("refused"),
+    );
     let fields: Vec<_> = found.iter().map(|(field, _)| field.as_str()).collect();
     assert_eq!(fields, ["type", "big", "data_base64", "specversion"]);
     let twice = r#"{"id":"1","id":"2"}"#;
-    let found = violations(read(Mode::Structured, &HeaderMap::new(), twice.as_bytes()).expect_err("refused"));
+    let found = violations(
+        read(Mode::Structured, &HeaderMap::new(), twice.as_bytes()).expect_err("refused"),
+    );
     assert!(found[0].1.contains("`id` is given twice"), "{found:?}");
 }
 
@@ -118,7 +152,10 @@ fn batched_mode_names_the_event() {
     assert_eq!(events.len(), 2);
     assert_eq!(events[1].data, Some(Data::TextData("[ 1]".to_owned())));
     let found = violations(read_batch(format!("[{good},{{}},7]").as_bytes()).expect_err("refused"));
-    assert!(found.iter().any(|(field, _)| field == "[1].id"), "{found:?}");
+    assert!(
+        found.iter().any(|(field, _)| field == "[1].id"),
+        "{found:?}"
+    );
     assert!(found.iter().any(|(field, _)| field == "[2]"), "{found:?}");
 }
 
@@ -126,7 +163,10 @@ fn batched_mode_names_the_event() {
 fn the_media_type_says_the_mode() {
     let of = |media| Mode::of(&headers(&[("content-type", media)]));
     assert_eq!(of("application/json"), Ok(Mode::Binary));
-    assert_eq!(of("application/cloudevents+json; charset=UTF-8"), Ok(Mode::Structured));
+    assert_eq!(
+        of("application/cloudevents+json; charset=UTF-8"),
+        Ok(Mode::Structured)
+    );
     assert_eq!(of("Application/CloudEvents-Batch+JSON"), Ok(Mode::Batched));
     assert!(of("application/cloudevents+avro").is_err());
     assert!(of("application/cloudevents+json; charset=latin1").is_err());

@@ -21,8 +21,19 @@ pub(crate) struct Args {
 
 pub(crate) async fn skip(session: &Session, args: Args) -> Result<(), Failure> {
     let (event, source, id) = args.handle.fields();
-    let request = SkipEventRequest { event, source, id, reason: args.reason, request_id: args.request_id };
-    let answer = session.client()?.control().skip_event(session.request(request)).await?.into_inner();
+    let request = SkipEventRequest {
+        event,
+        source,
+        id,
+        reason: args.reason,
+        request_id: args.request_id,
+    };
+    let answer = session
+        .client()?
+        .control()
+        .skip_event(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
@@ -41,13 +52,28 @@ pub(crate) async fn skip(session: &Session, args: Args) -> Result<(), Failure> {
 
 pub(crate) async fn reroute(session: &Session, args: Args) -> Result<(), Failure> {
     let (event, source, id) = args.handle.fields();
-    let request = RerouteEventRequest { event, source, id, reason: args.reason, request_id: args.request_id };
-    let answer = session.client()?.control().reroute_event(session.request(request)).await?.into_inner();
+    let request = RerouteEventRequest {
+        event,
+        source,
+        id,
+        reason: args.reason,
+        request_id: args.request_id,
+    };
+    let answer = session
+        .client()?
+        .control()
+        .reroute_event(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
     }
-    let done = if answer.copied { "a copy was accepted and is tried now" } else { "it is tried now" };
+    let done = if answer.copied {
+        "a copy was accepted and is tried now"
+    } else {
+        "it is tried now"
+    };
     session.out.facts(&[
         ("event", answer.event),
         ("done", done.to_owned()),

@@ -24,7 +24,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result<(), Failure> {
     if args.event.kind.is_none() {
-        return Err(Failure::usage("an event needs a --type, such as issues.opened"));
+        return Err(Failure::usage(
+            "an event needs a --type, such as issues.opened",
+        ));
     }
     let request = PublishRequest {
         scope: args.scope,
@@ -32,7 +34,12 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result<(), Failure> {
         keys: args.keys,
         targets: None,
     };
-    let answer = session.client()?.events().publish(session.request(request)).await?.into_inner();
+    let answer = session
+        .client()?
+        .events()
+        .publish(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
@@ -43,7 +50,14 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result<(), Failure> {
         ("scope", acceptance.scope),
         ("position", acceptance.position.to_string()),
         ("accepted", format::time(acceptance.accepted_at)),
-        ("note", if acceptance.deduplicated { "was accepted before".to_owned() } else { String::new() }),
+        (
+            "note",
+            if acceptance.deduplicated {
+                "was accepted before".to_owned()
+            } else {
+                String::new()
+            },
+        ),
     ]);
     Ok(())
 }

@@ -21,8 +21,18 @@ pub(crate) struct GetArgs {
 
 pub(crate) async fn get(session: &Session, args: GetArgs) -> Result<(), Failure> {
     let (event, source, id) = args.handle.fields();
-    let request = GetEventRequest { event, source, id, omit_data: args.omit_data };
-    let answer = session.client()?.events().get_event(session.request(request)).await?.into_inner();
+    let request = GetEventRequest {
+        event,
+        source,
+        id,
+        omit_data: args.omit_data,
+    };
+    let answer = session
+        .client()?
+        .events()
+        .get_event(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
@@ -35,13 +45,20 @@ fn show(session: &Session, event: &Event) {
     let envelope = event.event.clone().unwrap_or_default();
     let payload = match &envelope.data {
         Some(Data::TextData(text)) => text.clone(),
-        Some(Data::BinaryData(bytes)) => format!("{} bytes that are no text; --json shows them", bytes.len()),
+        Some(Data::BinaryData(bytes)) => {
+            format!("{} bytes that are no text; --json shows them", bytes.len())
+        }
         Some(Data::ProtoData(_)) | None => String::new(),
     };
     let route = event.route.clone().unwrap_or_default();
     let pending = event.pending.clone().unwrap_or_default();
     let failures = if pending.failures > 0 {
-        format!("{} since {}: {}", pending.failures, format::time(pending.first_failed_at), pending.last_error)
+        format!(
+            "{} since {}: {}",
+            pending.failures,
+            format::time(pending.first_failed_at),
+            pending.last_error
+        )
     } else {
         String::new()
     };
@@ -63,13 +80,24 @@ fn show(session: &Session, event: &Event) {
         ("route", route.route),
         ("binding", route.binding),
         ("policy", format::policy(route.policy)),
-        ("reason", if event.route.is_some() { route.reason } else { pending.reason }),
+        (
+            "reason",
+            if event.route.is_some() {
+                route.reason
+            } else {
+                pending.reason
+            },
+        ),
         ("error", route.error),
         ("failures", failures),
         ("next try", format::time(pending.next_try)),
         ("data", payload),
     ]);
-    let refusals = route.refusals.into_iter().map(|refusal| vec![refusal.route, refusal.reason]).collect::<Vec<_>>();
+    let refusals = route
+        .refusals
+        .into_iter()
+        .map(|refusal| vec![refusal.route, refusal.reason])
+        .collect::<Vec<_>>();
     if !refusals.is_empty() {
         session.out.table(&["DECLINED BY", "REASON"], refusals, "");
     }
@@ -149,7 +177,10 @@ pub(crate) async fn list(session: &Session, args: ListArgs) -> Result<(), Failur
     };
     let mut rows = Vec::new();
     loop {
-        let answer = client.list_events(session.request(request.clone())).await?.into_inner();
+        let answer = client
+            .list_events(session.request(request.clone()))
+            .await?
+            .into_inner();
         request.page_token.clone_from(&answer.next_page_token);
         if session.out.is_json() {
             session.out.message(&answer);
@@ -162,12 +193,17 @@ pub(crate) async fn list(session: &Session, args: ListArgs) -> Result<(), Failur
     }
     if !session.out.is_json() {
         session.out.table(
-            &["EVENT", "SCOPE", "POSITION", "ACCEPTED", "TYPE", "STATUS", "WORK"],
+            &[
+                "EVENT", "SCOPE", "POSITION", "ACCEPTED", "TYPE", "STATUS", "WORK",
+            ],
             rows,
             "no events",
         );
         if !request.page_token.is_empty() {
-            super::super::output::complain(&format!("there are more: --page-token {}", request.page_token));
+            super::super::output::complain(&format!(
+                "there are more: --page-token {}",
+                request.page_token
+            ));
         }
     }
     Ok(())
@@ -179,8 +215,16 @@ fn row(event: &Event) -> Vec<String> {
         event.scope.clone(),
         event.position.to_string(),
         format::time(event.accepted_at),
-        event.event.as_ref().map(|envelope| envelope.r#type.clone()).unwrap_or_default(),
+        event
+            .event
+            .as_ref()
+            .map(|envelope| envelope.r#type.clone())
+            .unwrap_or_default(),
         format::status(event),
-        event.route.as_ref().map(|route| route.work.clone()).unwrap_or_default(),
+        event
+            .route
+            .as_ref()
+            .map(|route| route.work.clone())
+            .unwrap_or_default(),
     ]
 }

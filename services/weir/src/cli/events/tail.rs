@@ -1,6 +1,7 @@
 //! `weir events tail`: follows events, across restarts of the gateway.
 
 use tokio::time::sleep;
+use tonic::Code;
 use weir_client::{Backoff, Problem};
 use weir_proto::routing::v1::{WatchEventsRequest, WatchEventsResponse};
 
@@ -55,14 +56,28 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result<(), Failure> {
         };
         if let Some(problem) = problem {
             // Nothing was seen yet: a wrong address should say so and not be tried for ever.
-            if !problem.is_unavailable() || request.resume_token.is_empty() {
+            if !may_pass(problem.code) || request.resume_token.is_empty() {
                 return Err(problem.into());
             }
-            output::complain(&format!("interrupted: {}; going on from the last event", problem.message));
+            output::complain(&format!(
+                "interrupted: {}; going on from the last event",
+                problem.message
+            ));
         }
         sleep(backoff.next_delay()).await;
     }
     Ok(())
+}
+
+fn may_pass(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unavailable
+            | Code::DeadlineExceeded
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::Internal
+    )
 }
 
 fn show(session: &Session, message: &WatchEventsResponse) {
@@ -71,9 +86,21 @@ fn show(session: &Session, message: &WatchEventsResponse) {
         return;
     }
     let event = message.event.clone().unwrap_or_default();
-    let kind = event.event.as_ref().map(|envelope| envelope.r#type.as_str()).unwrap_or_default();
-    let work = event.route.as_ref().map(|route| route.work.as_str()).unwrap_or_default();
-    let arrow = if work.is_empty() { String::new() } else { format!(" -> work {work}") };
+    let kind = event
+        .event
+        .as_ref()
+        .map(|envelope| envelope.r#type.as_str())
+        .unwrap_or_default();
+    let work = event
+        .route
+        .as_ref()
+        .map(|route| route.work.as_str())
+        .unwrap_or_default();
+    let arrow = if work.is_empty() {
+        String::new()
+    } else {
+        format!(" -> work {work}")
+    };
     session.out.line(&format!(
         "{}  {}  {}/{}  {kind}  {}{arrow}",
         format::time(event.accepted_at),

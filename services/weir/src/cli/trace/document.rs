@@ -27,33 +27,55 @@ pub(crate) struct Document {
 impl Document {
     /// Reads a document. The error is one line.
     pub(crate) fn parse(document: &str) -> Result<Self, String> {
-        let object: Object<'_> = serde_json::from_str(document).map_err(|error| error.to_string())?;
+        let object: Object<'_> =
+            serde_json::from_str(document).map_err(|error| error.to_string())?;
         let Some(event) = object.get("event") else {
-            return Ok(Self { scope: None, event: cloud_event(object)?, keys: Vec::new() });
+            return Ok(Self {
+                scope: None,
+                event: cloud_event(object)?,
+                keys: Vec::new(),
+            });
         };
-        if let Some(name) = object.keys().find(|name| !["scope", "event", "keys"].contains(&name.as_str())) {
+        if let Some(name) = object
+            .keys()
+            .find(|name| !["scope", "event", "keys"].contains(&name.as_str()))
+        {
             return Err(format!("unknown field `{name}` beside `event`"));
         }
         let inner: Object<'_> =
             serde_json::from_str(event.get()).map_err(|error| format!("in `event`: {error}"))?;
         let keys = match object.get("keys") {
-            Some(keys) => serde_json::from_str(keys.get()).map_err(|error| format!("in `keys`: {error}"))?,
+            Some(keys) => {
+                serde_json::from_str(keys.get()).map_err(|error| format!("in `keys`: {error}"))?
+            }
             None => Vec::new(),
         };
-        let scope = object.get("scope").map(|scope| string("scope", scope)).transpose()?;
-        Ok(Self { scope, event: cloud_event(inner)?, keys })
+        let scope = object
+            .get("scope")
+            .map(|scope| string("scope", scope))
+            .transpose()?;
+        Ok(Self {
+            scope,
+            event: cloud_event(inner)?,
+            keys,
+        })
     }
 }
 
 fn cloud_event(object: Object<'_>) -> Result<CloudEvent, String> {
-    let mut event = CloudEvent { spec_version: "1.0".to_owned(), ..CloudEvent::default() };
+    let mut event = CloudEvent {
+        spec_version: "1.0".to_owned(),
+        ..CloudEvent::default()
+    };
     let mut data = None;
     for (name, value) in object {
         match name.as_str() {
             "id" => event.id = string(&name, value)?,
             "source" => event.source = string(&name, value)?,
             "type" => event.r#type = string(&name, value)?,
-            "specversion" | "spec_version" | "specVersion" => event.spec_version = string(&name, value)?,
+            "specversion" | "spec_version" | "specVersion" => {
+                event.spec_version = string(&name, value)?
+            }
             "text_data" | "textData" => event.data = Some(Data::TextData(string(&name, value)?)),
             "data_base64" | "binary_data" | "binaryData" => {
                 let bytes = base64::engine::general_purpose::STANDARD
@@ -62,7 +84,9 @@ fn cloud_event(object: Object<'_>) -> Result<CloudEvent, String> {
                 event.data = Some(payload(bytes));
             }
             "data" => data = Some(value),
-            "attributes" => return Err("give attributes beside `id`, not below `attributes`".to_owned()),
+            "attributes" => {
+                return Err("give attributes beside `id`, not below `attributes`".to_owned());
+            }
             _ => {
                 let value = attribute(&name, value)?;
                 event.attributes.insert(name, value);
@@ -71,7 +95,11 @@ fn cloud_event(object: Object<'_>) -> Result<CloudEvent, String> {
     }
     if let Some(data) = data {
         // A text payload of another type than JSON is a string in the JSON format.
-        let text = if is_json(&event) { data.get().to_owned() } else { string("data", data)? };
+        let text = if is_json(&event) {
+            data.get().to_owned()
+        } else {
+            string("data", data)?
+        };
         event.data = Some(Data::TextData(text));
     }
     if event.id.is_empty() {
@@ -81,9 +109,18 @@ fn cloud_event(object: Object<'_>) -> Result<CloudEvent, String> {
 }
 
 fn is_json(event: &CloudEvent) -> bool {
-    match event.attributes.get("datacontenttype").and_then(|value| value.attr.as_ref()) {
+    match event
+        .attributes
+        .get("datacontenttype")
+        .and_then(|value| value.attr.as_ref())
+    {
         Some(Attr::CeString(kind)) => {
-            let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            let kind = kind
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_ascii_lowercase();
             kind.ends_with("/json") || kind.ends_with("+json")
         }
         _ => true,
@@ -99,10 +136,17 @@ fn attribute(name: &str, value: &RawValue) -> Result<CloudEventAttributeValue, S
     let value: Value = serde_json::from_str(value.get()).map_err(|_| refused())?;
     match value {
         Value::String(value) => Ok(text(&value)),
-        Value::Bool(value) => Ok(CloudEventAttributeValue { attr: Some(Attr::CeBoolean(value)) }),
+        Value::Bool(value) => Ok(CloudEventAttributeValue {
+            attr: Some(Attr::CeBoolean(value)),
+        }),
         Value::Number(value) => {
-            let number = value.as_i64().and_then(|value| i32::try_from(value).ok()).ok_or_else(refused)?;
-            Ok(CloudEventAttributeValue { attr: Some(Attr::CeInteger(number)) })
+            let number = value
+                .as_i64()
+                .and_then(|value| i32::try_from(value).ok())
+                .ok_or_else(refused)?;
+            Ok(CloudEventAttributeValue {
+                attr: Some(Attr::CeInteger(number)),
+            })
         }
         Value::Null | Value::Array(_) | Value::Object(_) => Err(refused()),
     }
@@ -118,8 +162,14 @@ mod tests {
             r#"{"specversion":"1.0","id":"7","source":"demo","type":"t","subject":"s","tries":3,"data":{"n": 1.0,"n":2}}"#,
         )
         .expect("a CloudEvent");
-        assert_eq!(document.event.data, Some(Data::TextData(r#"{"n": 1.0,"n":2}"#.to_owned())));
-        assert_eq!(document.event.attributes["tries"].attr, Some(Attr::CeInteger(3)));
+        assert_eq!(
+            document.event.data,
+            Some(Data::TextData(r#"{"n": 1.0,"n":2}"#.to_owned()))
+        );
+        assert_eq!(
+            document.event.attributes["tries"].attr,
+            Some(Attr::CeInteger(3))
+        );
         assert_eq!(document.scope, None);
     }
 
@@ -141,6 +191,9 @@ mod tests {
         assert!(refused(r#"{"id":1}"#).contains("`id` must be a string"));
         assert!(refused(r#"{"event":{},"scopes":"x"}"#).contains("unknown field `scopes`"));
         assert!(refused(r#"{"x":[1]}"#).contains("`x` must be"));
-        assert!(refused(r#"{"datacontenttype":"text/plain","data":{}}"#).contains("`data` must be a string"));
+        assert!(
+            refused(r#"{"datacontenttype":"text/plain","data":{}}"#)
+                .contains("`data` must be a string")
+        );
     }
 }

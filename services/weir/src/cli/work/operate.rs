@@ -57,7 +57,12 @@ pub(crate) async fn create(session: &Session, args: CreateArgs) -> Result<(), Fa
         reason: args.reason,
         request_id: args.request_id,
     };
-    let answer = session.client()?.work().create_work(session.request(request)).await?.into_inner();
+    let answer = session
+        .client()?
+        .work()
+        .create_work(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
     } else {
@@ -67,8 +72,17 @@ pub(crate) async fn create(session: &Session, args: CreateArgs) -> Result<(), Fa
 }
 
 pub(crate) async fn cancel(session: &Session, args: Args) -> Result<(), Failure> {
-    let request = CancelWorkRequest { work: args.work, reason: args.reason, request_id: args.request_id };
-    let answer = session.client()?.work().cancel_work(session.request(request)).await?.into_inner();
+    let request = CancelWorkRequest {
+        work: args.work,
+        reason: args.reason,
+        request_id: args.request_id,
+    };
+    let answer = session
+        .client()?
+        .work()
+        .cancel_work(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
     } else {
@@ -78,8 +92,17 @@ pub(crate) async fn cancel(session: &Session, args: Args) -> Result<(), Failure>
 }
 
 pub(crate) async fn release(session: &Session, args: Args) -> Result<(), Failure> {
-    let request = ReleaseWorkRequest { work: args.work, reason: args.reason, request_id: args.request_id };
-    let answer = session.client()?.work().release_work(session.request(request)).await?.into_inner();
+    let request = ReleaseWorkRequest {
+        work: args.work,
+        reason: args.reason,
+        request_id: args.request_id,
+    };
+    let answer = session
+        .client()?
+        .work()
+        .release_work(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
     } else {

@@ -1,7 +1,9 @@
 //! `weir work list`, `get`, `attempts` and `inputs`.
 
 use clap::{Args, ValueEnum};
-use weir_proto::lifecycle::v1::{GetWorkRequest, ListAttemptsRequest, ListInputsRequest, ListWorksRequest};
+use weir_proto::lifecycle::v1::{
+    GetWorkRequest, ListAttemptsRequest, ListInputsRequest, ListWorksRequest,
+};
 use weir_proto::types::v1::{Attempt, Blocker, Input, Work, WorkState};
 
 use super::super::error::Failure;
@@ -68,14 +70,21 @@ pub(crate) async fn list(session: &Session, args: ListArgs) -> Result<(), Failur
         page_token: args.page.page_token,
         binding: args.binding.unwrap_or_default(),
     };
-    let answer = session.client()?.work().list_works(session.request(request)).await?.into_inner();
+    let answer = session
+        .client()?
+        .work()
+        .list_works(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
     }
     let rows = answer.works.iter().map(row).collect();
     session.out.table(
-        &["WORK", "SCOPE", "STATE", "BINDING", "CREATED", "ATTEMPTS", "OPEN", "KEYS"],
+        &[
+            "WORK", "SCOPE", "STATE", "BINDING", "CREATED", "ATTEMPTS", "OPEN", "KEYS",
+        ],
         rows,
         "no work",
     );
@@ -121,7 +130,12 @@ pub(crate) async fn get(session: &Session, args: GetArgs) -> Result<(), Failure>
         scope: args.scope.unwrap_or_default(),
         key: args.key.unwrap_or_default(),
     };
-    let answer = session.client()?.work().get_work(session.request(request)).await?.into_inner();
+    let answer = session
+        .client()?
+        .work()
+        .get_work(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
     } else {
@@ -135,7 +149,10 @@ pub(super) fn show(session: &Session, work: &Work) {
         ("work", work.work.clone()),
         ("scope", work.scope.clone()),
         ("state", format::work_state(work.state)),
-        ("waits for", work.blocked_by.as_ref().map(blocker).unwrap_or_default()),
+        (
+            "waits for",
+            work.blocked_by.as_ref().map(blocker).unwrap_or_default(),
+        ),
         ("held because", work.held_reason.clone()),
         ("binding", work.binding.clone()),
         ("keys", work.keys.join(" ")),
@@ -143,7 +160,10 @@ pub(super) fn show(session: &Session, work: &Work) {
         ("ended", format::time(work.ended_at)),
         ("parent", work.parent.clone()),
         ("predecessor", work.predecessor.clone()),
-        ("attempts", format!("{} ({} counted in a row)", work.attempts, work.tries)),
+        (
+            "attempts",
+            format!("{} ({} counted in a row)", work.attempts, work.tries),
+        ),
         ("open inputs", work.open_inputs.to_string()),
         ("revision", work.revision.to_string()),
     ]);
@@ -182,14 +202,27 @@ pub(crate) async fn attempts(session: &Session, args: PartArgs) -> Result<(), Fa
         page_size: args.page.page_size,
         page_token: args.page.page_token,
     };
-    let answer = session.client()?.work().list_attempts(session.request(request)).await?.into_inner();
+    let answer = session
+        .client()?
+        .work()
+        .list_attempts(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
     }
     let rows = answer.attempts.iter().map(attempt).collect();
     session.out.table(
-        &["ATTEMPT", "EPOCH", "OUTCOME", "OWNER", "CLAIMED", "ENDED", "ERROR OR RESULT"],
+        &[
+            "ATTEMPT",
+            "EPOCH",
+            "OUTCOME",
+            "OWNER",
+            "CLAIMED",
+            "ENDED",
+            "ERROR OR RESULT",
+        ],
         rows,
         "no attempts",
     );
@@ -199,10 +232,16 @@ pub(crate) async fn attempts(session: &Session, args: PartArgs) -> Result<(), Fa
 
 fn attempt(attempt: &Attempt) -> Vec<String> {
     let outcome = match format::attempt_outcome(attempt.outcome) {
-        running if running.is_empty() => format!("running until {}", format::time(attempt.lease_until)),
+        running if running.is_empty() => {
+            format!("running until {}", format::time(attempt.lease_until))
+        }
         ended => ended,
     };
-    let text = if attempt.error.is_empty() { &attempt.result } else { &attempt.error };
+    let text = if attempt.error.is_empty() {
+        &attempt.result
+    } else {
+        &attempt.error
+    };
     vec![
         attempt.attempt.to_string(),
         attempt.epoch.to_string(),
@@ -220,13 +259,22 @@ pub(crate) async fn inputs(session: &Session, args: PartArgs) -> Result<(), Fail
         page_size: args.page.page_size,
         page_token: args.page.page_token,
     };
-    let answer = session.client()?.work().list_inputs(session.request(request)).await?.into_inner();
+    let answer = session
+        .client()?
+        .work()
+        .list_inputs(session.request(request))
+        .await?
+        .into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
     }
     let rows = answer.inputs.iter().map(input).collect();
-    session.out.table(&["NUMBER", "EVENT", "STATE", "ATTEMPT", "BINDING", "INTENT"], rows, "no inputs");
+    session.out.table(
+        &["NUMBER", "EVENT", "STATE", "ATTEMPT", "BINDING", "INTENT"],
+        rows,
+        "no inputs",
+    );
     more(&answer.next_page_token);
     Ok(())
 }
@@ -236,7 +284,11 @@ fn input(input: &Input) -> Vec<String> {
         input.number.to_string(),
         input.event.clone(),
         format::input_state(input.state),
-        if input.attempt == 0 { String::new() } else { input.attempt.to_string() },
+        if input.attempt == 0 {
+            String::new()
+        } else {
+            input.attempt.to_string()
+        },
         input.binding.clone(),
         input.intent.clone(),
     ]
@@ -251,10 +303,16 @@ mod tests {
     fn what_a_work_waits_for_is_said_in_words() {
         let lease = Blocker {
             kind: "lease".to_owned(),
-            until: Some(Timestamp { seconds: 0, nanos: 0 }),
+            until: Some(Timestamp {
+                seconds: 0,
+                nanos: 0,
+            }),
             detail: "attempt 2 of `w1`".to_owned(),
             ..Blocker::default()
         };
-        assert_eq!(blocker(&lease), "lease until 1970-01-01T00:00:00.000Z: attempt 2 of `w1`");
+        assert_eq!(
+            blocker(&lease),
+            "lease until 1970-01-01T00:00:00.000Z: attempt 2 of `w1`"
+        );
     }
 }

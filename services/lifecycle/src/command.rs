@@ -1,0 +1,44 @@
+//! The use cases: one struct, one transaction, and what it decides in the order of the rules.
+//!
+//! Lock order, as everywhere: configuration lock (shared), scope order lock, Work rows, ready rows, the
+//! control event's identity, keys, the request id's row. A claim takes ready rows with SKIP LOCKED only.
+
+mod acknowledge;
+mod attempt;
+mod cancel_work;
+mod claim;
+mod complete;
+mod create_work;
+mod fail;
+mod hold_exhausted;
+mod housekeeping;
+mod register_executor;
+mod release;
+mod release_work;
+mod renew;
+mod repeat;
+
+pub(crate) use acknowledge::Acknowledge;
+pub(crate) use cancel_work::CancelWork;
+pub(crate) use claim::{Claim, ClaimSpec, Claimed};
+pub(crate) use complete::Complete;
+pub(crate) use create_work::CreateWork;
+pub(crate) use fail::{Fail, Failure};
+pub(crate) use hold_exhausted::HoldExhausted;
+pub(crate) use housekeeping::{ForgetRequests, MakePartitions};
+pub(crate) use register_executor::RegisterExecutor;
+pub(crate) use release::Release;
+pub(crate) use release_work::ReleaseWork;
+pub(crate) use renew::{Renew, Renewal};
+
+use chrono::{DateTime, Utc};
+use weir_kernel::WorkState;
+
+/// What the end of an attempt is answered; a repeat is answered the same (rule o08).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Where the Work stands.
+    pub(crate) state: WorkState,
+    /// When it is tried next.
+    pub(crate) at: Option<DateTime<Utc>>,
+}

@@ -1,0 +1,36 @@
+//! Routing: from accepted, undecided events to one decision each (rules r01–r28).
+//!
+//! # Shape
+//! [`worker`] runs per scope: it reads the scope's pending rows in order, joins what must be decided
+//! together into groups ([`group`]), evaluates groups side by side with no transaction open
+//! ([`evaluate`]), and commits whatever is ready as one set-based transaction ([`commit`]). A group whose
+//! handler hangs holds nothing: the others are committed meanwhile (rule r04).
+//!
+//! # What a commit revalidates, after its locks, in fresh statements (rule r01)
+//! generation (under the shared configuration lock) · the pending rows still stand (row locks) · each Work's
+//! (revision, epoch) (row locks; claims skip a locked ready row) · who owns each key · no earlier
+//! unrouted event carries a key that is newly attached (rule r08). A group that fails one of these is left
+//! out, its neighbours commit; it is evaluated again. After five losses it is decided under the locks.
+//!
+//! # Interleavings considered
+//! - *Two replicas, one event*: the second waits for the pending row, finds it gone, drops the group.
+//! - *A publisher checks a key while a router attaches it*: the router holds the scope's order lock shared,
+//!   so the publisher either committed before (its event is seen by the marker statement, or by the check for
+//!   earlier input) or reads the new owner.
+//! - *Two routers attach one key*: the insert of the second waits for the first, inserts fewer rows,
+//!   starts again, finds the owner changed, and loses the group.
+//! - *Configuration published between evaluation and commit*: the number differs under the lock; all
+//!   groups of the commit are evaluated again.
+//! - *Claim, completion, cancel between snapshot and commit*: epoch or revision differ; the group is
+//!   evaluated again.
+
+pub mod commit;
+pub mod decide;
+pub mod evaluate;
+pub mod failure;
+pub mod group;
+pub mod policy;
+pub mod refusals;
+pub mod snapshot;
+pub mod view;
+pub mod worker;

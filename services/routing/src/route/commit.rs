@@ -1,0 +1,247 @@
+//! The routing transaction: revalidate under locks, then write decisions, effects and checkpoints (rules r01,
+//! r08, r12). Locks and interleavings: the module above.
+
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use sqlx::Row as _;
+use weir_kernel::{ScopeId, WorkId};
+use weir_pg::locks::{Mode, lock_config, lock_scope_order};
+use weir_pg::{Command, Tx};
+use weir_work::Locked;
+
+use crate::Error;
+use crate::generation::Generation;
+use crate::route::evaluate::{Context, Evaluated, Fate, evaluate};
+use crate::route::group::Joins;
+use crate::route::policy::Proofs;
+use crate::route::snapshot::{Snapshot, owners};
+use crate::route::view::{EventView, PendingRow};
+
+/// Commits groups of one scope that were evaluated under one generation.
+pub struct CommitGroups<'a> {
+    /// The configuration that decided.
+    pub generation: &'a Arc<Generation>,
+    /// The scope.
+    pub scope: ScopeId,
+    /// The groups.
+    pub groups: &'a [Evaluated],
+}
+
+/// What became of one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Commit {
+    /// It is written.
+    Done,
+    /// Something changed since its snapshot: it is evaluated again, with these keys tied in.
+    Lost(Vec<(i64, String)>),
+    /// The configuration changed.
+    Stale,
+}
+
+impl Command for CommitGroups<'_> {
+    const NAME: &'static str = "routing.commit_groups";
+    type Output = Vec<Commit>;
+    type Error = Error;
+
+    async fn execute(&self, tx: &mut Tx<'_>) -> Result<Vec<Commit>, Error> {
+        let tenant = self.generation.tenant;
+        lock_config(tx, tenant, Mode::Shared).await?;
+        if weir_ledger::tenant::generation(tx, tenant).await? != self.generation.number {
+            return Ok(vec![Commit::Stale; self.groups.len()]);
+        }
+        if self.groups.iter().any(|g| !g.attached.is_empty()) {
+            // Keeps publishers out while keys attach, not other routers.
+            lock_scope_order(tx, tenant, &[(self.scope, Mode::Shared)]).await?;
+        }
+        let mut results = vec![Commit::Done; self.groups.len()];
+        self.drop_missing(tx, &mut results).await?;
+        let locked = self.drop_moved(tx, &mut results).await?;
+        self.drop_reowned(tx, &mut results).await?;
+        self.drop_early(tx, &mut results).await?;
+
+        let winners: Vec<&Evaluated> =
+            self.groups.iter().zip(&results).filter(|(_, r)| **r == Commit::Done).map(|(g, _)| g).collect();
+        if !winners.is_empty() {
+            write::write(tx, self.generation, self.scope, &winners, &locked).await?;
+        }
+        Ok(results)
+    }
+}
+
+impl CommitGroups<'_> {
+    fn alive<'r>(&'r self, results: &'r [Commit]) -> impl Iterator<Item = (usize, &'r Evaluated)> {
+        self.groups.iter().enumerate().filter(|(i, _)| results[*i] == Commit::Done)
+    }
+
+    /// Somebody else routed, skipped or took one of its rows.
+    async fn drop_missing(&self, tx: &mut Tx<'_>, results: &mut [Commit]) -> Result<(), Error> {
+        let mut seqs: Vec<i64> =
+            self.groups.iter().flat_map(|g| g.rows.iter().map(|r| r.seq)).collect();
+        seqs.sort_unstable();
+        let standing: Vec<i64> = sqlx::query_scalar(include_str!("sql/lock_pending.sql"))
+            .bind(self.generation.tenant.0)
+            .bind(self.scope.0)
+            .bind(&seqs)
+            .fetch_all(tx.conn())
+            .await?;
+        let standing: HashSet<i64> = standing.into_iter().collect();
+        for (i, group) in self.groups.iter().enumerate() {
+            if !group.rows.iter().all(|r| standing.contains(&r.seq)) {
+                results[i] = Commit::Lost(Vec::new());
+            }
+        }
+        Ok(())
+    }
+
+    /// A Work that it saw is at another version.
+    async fn drop_moved(
+        &self,
+        tx: &mut Tx<'_>,
+        results: &mut [Commit],
+    ) -> Result<HashMap<WorkId, Locked>, Error> {
+        let seen: BTreeSet<WorkId> =
+            self.alive(results).flat_map(|(_, g)| g.versions.keys().copied()).collect();
+        let ids: Vec<WorkId> = seen.into_iter().collect();
+        let locked: HashMap<WorkId, Locked> =
+            weir_work::lock(tx, self.generation.tenant, &ids).await?.into_iter().map(|l| (l.work.work_id, l)).collect();
+        let moved = |group: &Evaluated| {
+            group.versions.iter().any(|(id, version)| {
+                locked.get(id).is_none_or(|l| (l.work.revision, l.epoch()) != *version)
+            })
+        };
+        let lost: Vec<usize> = self.alive(results).filter(|(_, g)| moved(g)).map(|(i, _)| i).collect();
+        for i in lost {
+            results[i] = Commit::Lost(Vec::new());
+        }
+        Ok(locked)
+    }
+
+    /// A key that it looked up has another owner, or got one.
+    async fn drop_reowned(&self, tx: &mut Tx<'_>, results: &mut [Commit]) -> Result<(), Error> {
+        let keys: BTreeSet<&str> =
+            self.alive(results).flat_map(|(_, g)| g.owners.keys().map(String::as_str)).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<&str> = keys.into_iter().collect();
+        let now = owners(tx.conn(), self.generation.tenant, self.scope, &keys).await?;
+        let mut first: HashMap<&str, usize> = HashMap::new();
+        let mut lost = Vec::new();
+        for (i, group) in self.alive(results) {
+            let changed = group.owners.iter().any(|(k, owner)| now.get(k) != Some(owner));
+            // Two groups of one commit that attach one key: the later is decided on what the earlier did.
+            let twice = group.attached.keys().any(|k| *first.entry(k).or_insert(i) != i);
+            if changed || twice {
+                lost.push(i);
+            }
+        }
+        for i in lost {
+            results[i] = Commit::Lost(Vec::new());
+        }
+        Ok(())
+    }
+
+    /// A key that it attaches beyond its events' own is carried by an earlier undecided event, which is to be
+    /// decided first, with it (rule r08).
+    async fn drop_early(&self, tx: &mut Tx<'_>, results: &mut [Commit]) -> Result<(), Error> {
+        let mut wanted: BTreeMap<&str, Vec<(usize, i64)>> = BTreeMap::new();
+        for (i, group) in self.alive(results) {
+            for (key, (_, seq)) in &group.attached {
+                let own = group.rows.iter().any(|r| r.seq == *seq && r.keys.contains(key));
+                if !own {
+                    wanted.entry(key).or_default().push((i, *seq));
+                }
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<&str> = wanted.keys().copied().collect();
+        let rows = sqlx::query(include_str!("sql/earlier.sql"))
+            .bind(self.generation.tenant.0)
+            .bind(self.scope.0)
+            .bind(&keys)
+            .fetch_all(tx.conn())
+            .await?;
+        let mut ties: HashMap<usize, Vec<(i64, String)>> = HashMap::new();
+        for row in rows {
+            let (key, seq): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            for (i, attaching) in wanted.get(key.as_str()).into_iter().flatten() {
+                let group = &self.groups[*i];
+                let decided = group.rows.iter().zip(&group.fates).any(|(r, f)| {
+                    r.seq == seq && matches!(f, Fate::Decided { .. })
+                });
+                if seq < *attaching && !decided {
+                    ties.entry(*i).or_default().push((*attaching, key.clone()));
+                }
+            }
+        }
+        for (i, ties) in ties {
+            results[i] = Commit::Lost(ties);
+        }
+        Ok(())
+    }
+}
+
+/// Decides one group under its locks, with expressions only, after it lost five times (rule r01): whatever it
+/// reads cannot move before it commits.
+pub struct DecideLocked<'a> {
+    /// Evaluation's needs.
+    pub context: &'a Context,
+    /// The configuration.
+    pub generation: &'a Arc<Generation>,
+    /// The scope.
+    pub scope: ScopeId,
+    /// The members.
+    pub rows: &'a [PendingRow],
+    /// Their events.
+    pub events: &'a HashMap<i64, EventView>,
+    /// What registrations prove.
+    pub proofs: &'a Proofs,
+    /// Keys that tie members together.
+    pub joins: &'a Joins,
+}
+
+impl Command for DecideLocked<'_> {
+    const NAME: &'static str = "routing.decide_locked";
+    type Output = Vec<Commit>;
+    type Error = Error;
+
+    async fn execute(&self, tx: &mut Tx<'_>) -> Result<Vec<Commit>, Error> {
+        let tenant = self.generation.tenant;
+        lock_config(tx, tenant, Mode::Shared).await?;
+        lock_scope_order(tx, tenant, &[(self.scope, Mode::Shared)]).await?;
+        let mut seqs: Vec<i64> = self.rows.iter().map(|r| r.seq).collect();
+        seqs.sort_unstable();
+        sqlx::query(include_str!("sql/lock_pending.sql"))
+            .bind(tenant.0)
+            .bind(self.scope.0)
+            .bind(&seqs)
+            .execute(tx.conn())
+            .await?;
+        let keys: BTreeSet<&str> =
+            self.rows.iter().flat_map(|r| &r.keys).chain(self.joins.values().flatten()).map(String::as_str).collect();
+        let targets: BTreeSet<WorkId> = self.rows.iter().filter_map(|r| r.target).collect();
+        let named = owners(tx.conn(), tenant, self.scope, &keys.iter().copied().collect::<Vec<_>>()).await?;
+        let works: BTreeSet<WorkId> = named.into_values().flatten().chain(targets.iter().copied()).collect();
+        weir_work::lock(tx, tenant, &works.into_iter().collect::<Vec<_>>()).await?;
+        let snapshot = Snapshot::load(tx.conn(), self.generation, self.scope, &keys, &targets).await?;
+        let evaluated = evaluate(
+            self.context,
+            self.generation,
+            self.scope,
+            self.rows.to_vec(),
+            self.events,
+            snapshot,
+            self.proofs,
+            self.joins,
+            false,
+        )
+        .await?;
+        let groups = [evaluated];
+        CommitGroups { generation: self.generation, scope: self.scope, groups: &groups }.execute(tx).await
+    }
+}

@@ -1,0 +1,7 @@
+-- routing.lock_pending: the rows that still stand, locked in order.
+SELECT p.seq
+  FROM unnest($3::int8[]) AS u(seq)
+ CROSS JOIN LATERAL (SELECT seq
+                       FROM weir.pending
+                      WHERE tenant_id = $1 AND scope_id = $2 AND seq = u.seq
+                        FOR UPDATE) p
