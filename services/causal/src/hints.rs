@@ -3,9 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use http::{Request, Response};
 use tokio::sync::Notify;
+use tonic::Status;
+use tonic::body::Body;
+use tower::{BoxError, Service};
 use weir_proto::routing::v1::HintRequest;
 use weir_proto::routing::v1::routing_service_client::RoutingServiceClient;
 use weir_rpc::Upstream;
@@ -118,10 +124,9 @@ impl Remote {
             1 => tenants.pop_first().unwrap_or_default(),
             _ => String::new(),
         };
-        let mut client = RoutingServiceClient::new(self.upstream.clone());
-        let hint = client.hint(HintRequest { tenant });
+        let hint = hint(self.upstream.clone(), tenant);
         let outcome = match tokio::time::timeout(PATIENCE, hint).await {
-            Ok(Ok(_)) => "told",
+            Ok(Ok(())) => "told",
             Ok(Err(status)) => {
                 tracing::debug!(code = ?status.code(), "routing was not told of accepted events");
                 "failed"
@@ -133,4 +138,35 @@ impl Remote {
         };
         metrics::counter!("weir_causal_hints_total", "outcome" => outcome).increment(1);
     }
+}
+
+/// Why a hint did not arrive.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unreachable(BoxError);
+
+/// The way to routing with an error of a type of its own: over a boxed one the compiler cannot see that a
+/// client's future may run on any thread.
+#[derive(Clone)]
+struct Way(Upstream);
+
+impl Service<Request<Body>> for Way {
+    type Response = Response<Body>;
+    type Error = Unreachable;
+    type Future = BoxFuture<'static, Result<Response<Body>, Unreachable>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Unreachable>> {
+        self.0.poll_ready(context).map_err(Unreachable)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let answer = self.0.call(request);
+        Box::pin(async move { answer.await.map_err(Unreachable) })
+    }
+}
+
+async fn hint(upstream: Upstream, tenant: String) -> Result<(), Status> {
+    let mut client = RoutingServiceClient::new(Way(upstream));
+    client.hint(HintRequest { tenant }).await?;
+    Ok(())
 }

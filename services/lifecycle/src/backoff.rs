@@ -44,7 +44,10 @@ mod tests {
         for (tries, seconds) in [(1, 1), (2, 2), (3, 4), (9, 256), (10, 300), (32_767, 300)] {
             let base = Duration::from_secs(seconds);
             let delay = delay(work, i32::from(tries), tries, None);
-            assert!(delay >= base && delay <= base.mul_f64(1.25), "{tries}: {delay:?}");
+            assert!(
+                delay >= base && delay <= base.mul_f64(1.25),
+                "{tries}: {delay:?}"
+            );
         }
     }
 
@@ -55,6 +58,9 @@ mod tests {
         assert_eq!(plain, delay(work, 3, 3, None));
         assert_ne!(plain, delay(WorkId(Uuid::from_u128(8)), 3, 3, None));
         assert_eq!(plain, delay(work, 3, 3, Some(Duration::from_millis(1))));
-        assert_eq!(delay(work, 3, 3, Some(Duration::from_secs(60))), Duration::from_secs(60));
+        assert_eq!(
+            delay(work, 3, 3, Some(Duration::from_secs(60))),
+            Duration::from_secs(60)
+        );
     }
 }

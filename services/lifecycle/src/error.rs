@@ -17,7 +17,9 @@ pub enum Error {
     #[error("binding `{0}` is not in the current configuration; see `weir config get`")]
     BindingNotFound(String),
     /// The registration is not the one that the caller stated (rule l01).
-    #[error("executor `{executor}` is at registration {current}, not {stated}; register again and claim with what that answers")]
+    #[error(
+        "executor `{executor}` is at registration {current}, not {stated}; register again and claim with what that answers"
+    )]
     BindingChanged {
         /// The binding's executor.
         executor: String,
@@ -30,7 +32,9 @@ pub enum Error {
     #[error("binding `{0}` has no executor; name one in the configuration and publish it")]
     BindingQueueOnly(String),
     /// The binding's executor was never registered (rule r11).
-    #[error("executor `{executor}` of binding `{binding}` is not registered; call ExecutorService/RegisterExecutor first")]
+    #[error(
+        "executor `{executor}` of binding `{binding}` is not registered; call ExecutorService/RegisterExecutor first"
+    )]
     ExecutorNotRegistered {
         /// The binding.
         binding: String,
@@ -38,7 +42,9 @@ pub enum Error {
         executor: String,
     },
     /// Accepted input of the Work is not routed yet (rule l06).
-    #[error("work `{work}` has unrouted input `{event}`; complete again once it is routed, or skip it")]
+    #[error(
+        "work `{work}` has unrouted input `{event}`; complete again once it is routed, or skip it"
+    )]
     UnroutedInput {
         /// The Work.
         work: WorkId,
@@ -205,8 +211,13 @@ impl Classify for Error {
                 vec![("work", work.to_string()), ("event", event.to_string())]
             }
             Self::KeyOwned { work, .. } => vec![("work", work.to_string())],
-            Self::BindingChanged { executor, current, .. } => {
-                vec![("executor", executor.clone()), ("registration", current.to_string())]
+            Self::BindingChanged {
+                executor, current, ..
+            } => {
+                vec![
+                    ("executor", executor.clone()),
+                    ("registration", current.to_string()),
+                ]
             }
             _ => Vec::new(),
         }

@@ -36,13 +36,18 @@ use weir_runtime::{CancellationToken, Component};
 pub fn routes(db: Db, hints: Hints, shutdown: CancellationToken) -> Routes {
     let context = rpc::Context::new(db);
     let claimer = Arc::new(rpc::Claimer::new(context.clone(), hints.clone(), shutdown));
-    let executors = ExecutorServiceServer::new(rpc::Executors { context: context.clone(), claimer })
-        .max_decoding_message_size(MAX_DECODED)
-        .max_encoding_message_size(MAX_ENCODED);
+    let executors = ExecutorServiceServer::new(rpc::Executors {
+        context: context.clone(),
+        claimer,
+    })
+    .max_decoding_message_size(MAX_DECODED)
+    .max_encoding_message_size(MAX_ENCODED);
     let works = WorkServiceServer::new(rpc::Works { context, hints })
         .max_decoding_message_size(MAX_DECODED)
         .max_encoding_message_size(MAX_ENCODED);
-    Routes::new(executors).add_service(works).add_service(InspectServiceServer::new(rpc::Inspect))
+    Routes::new(executors)
+        .add_service(works)
+        .add_service(InspectServiceServer::new(rpc::Inspect))
 }
 
 /// Makes the service. Ready when the database is reachable, takes writes and has this build's schema
@@ -63,5 +68,7 @@ pub fn component(db: Db, config: &Config, hints: Hints) -> Component {
             let db = probe.clone();
             async move { weir_pg::schema::readiness(&db).await }
         });
-    task::all(&db, config).into_iter().fold(component, Component::task)
+    task::all(&db, config)
+        .into_iter()
+        .fold(component, Component::task)
 }

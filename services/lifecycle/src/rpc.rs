@@ -36,7 +36,10 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, tenants: Arc::default() }
+        Self {
+            db,
+            tenants: Arc::default(),
+        }
     }
 
     /// Resolves the verified caller of a request.
@@ -48,13 +51,20 @@ impl Context {
         request: Request<T>,
     ) -> Result<(TenantId, String, T), Status> {
         let caller = Caller::from_request(&request)?;
-        let tenant = self.tenant(&caller.tenant).await.map_err(weir_rpc::status)?;
+        let tenant = self
+            .tenant(&caller.tenant)
+            .await
+            .map_err(weir_rpc::status)?;
         Ok((tenant, caller.actor, request.into_inner()))
     }
 
     async fn tenant(&self, name: &str) -> Result<TenantId, Error> {
-        let known =
-            self.tenants.read().unwrap_or_else(PoisonError::into_inner).get(name).copied();
+        let known = self
+            .tenants
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .copied();
         if let Some(tenant) = known {
             return Ok(tenant);
         }
@@ -78,5 +88,11 @@ fn request_key(
     let mut digest = ContentDigest::default();
     digest.field("request", &rest.encode_to_vec());
     let actor = actor.to_owned();
-    Ok(RequestKey { tenant, actor, method, request_id, content: digest.finish() })
+    Ok(RequestKey {
+        tenant,
+        actor,
+        method,
+        request_id,
+        content: digest.finish(),
+    })
 }

@@ -25,12 +25,12 @@ pub(crate) fn all(db: &Db, config: &Config) -> [Task; 3] {
             let db = hold.clone();
             async move { hold_exhausted(&db).await }
         }),
-        Task::every("lifecycle.make_partitions", config.partition_interval).woken_by(start).run(
-            move || {
+        Task::every("lifecycle.make_partitions", config.partition_interval)
+            .woken_by(start)
+            .run(move || {
                 let db = partitions.clone();
                 async move { make_partitions(&db).await }
-            },
-        ),
+            }),
         Task::every("lifecycle.forget_requests", config.forget_interval).run(move || {
             let db = forget.clone();
             async move { forget_requests(&db).await }
@@ -45,7 +45,12 @@ pub(crate) fn all(db: &Db, config: &Config) -> [Task; 3] {
 pub async fn hold_exhausted(db: &Db) -> Result<Progress, Error> {
     let mut progress = Progress::Idle;
     for tenant in tenants(db).await? {
-        let found = db.run(&HoldExhausted { tenant, most: HOLD_BATCH }).await?;
+        let found = db
+            .run(&HoldExhausted {
+                tenant,
+                most: HOLD_BATCH,
+            })
+            .await?;
         if i32::try_from(found).is_ok_and(|found| found == HOLD_BATCH) {
             progress = Progress::More;
         }
@@ -72,7 +77,12 @@ pub async fn make_partitions(db: &Db) -> Result<Progress, Error> {
 pub async fn forget_requests(db: &Db) -> Result<Progress, Error> {
     let mut progress = Progress::Idle;
     for tenant in tenants(db).await? {
-        let deleted = db.run(&ForgetRequests { tenant, most: FORGET_BATCH }).await?;
+        let deleted = db
+            .run(&ForgetRequests {
+                tenant,
+                most: FORGET_BATCH,
+            })
+            .await?;
         if i64::try_from(deleted).is_ok_and(|deleted| deleted == FORGET_BATCH) {
             progress = Progress::More;
         }
@@ -82,9 +92,8 @@ pub async fn forget_requests(db: &Db) -> Result<Progress, Error> {
 
 async fn tenants(db: &Db) -> Result<Vec<TenantId>, Error> {
     let mut conn = db.acquire().await?;
-    let ids: Vec<i64> =
-        sqlx::query_scalar("SELECT tenant_id FROM weir.tenant ORDER BY tenant_id")
-            .fetch_all(&mut *conn)
-            .await?;
+    let ids: Vec<i64> = sqlx::query_scalar("SELECT tenant_id FROM weir.tenant ORDER BY tenant_id")
+        .fetch_all(&mut *conn)
+        .await?;
     Ok(ids.into_iter().map(TenantId).collect())
 }

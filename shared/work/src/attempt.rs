@@ -28,7 +28,14 @@ impl End<'_> {
     /// An end that no request asked for.
     #[must_use]
     pub const fn unasked(outcome: AttemptOutcome) -> Self {
-        Self { outcome, content: None, answer_state: None, answer_at: None, result: None, error: None }
+        Self {
+            outcome,
+            content: None,
+            answer_state: None,
+            answer_at: None,
+            result: None,
+            error: None,
+        }
     }
 }
 

@@ -72,7 +72,9 @@ pub async fn apply(
     if effects.inputs.is_empty() && effects.keys.is_empty() && effects.works.is_empty() {
         return Ok(());
     }
-    let block: i64 = sqlx::query_scalar("SELECT nextval('weir.ready_pos')").fetch_one(tx.conn()).await?;
+    let block: i64 = sqlx::query_scalar("SELECT nextval('weir.ready_pos')")
+        .fetch_one(tx.conn())
+        .await?;
     let c = lay_out(locked, effects, block);
     let attached: i64 = sqlx::query_scalar(include_str!("sql/apply_effects.sql"))
         .bind(tenant.0)
@@ -129,12 +131,16 @@ fn lay_out(locked: &HashMap<WorkId, Locked>, effects: &Effects, block: i64) -> C
     }
     for new in &effects.works {
         let inputs = by_work.remove(&new.work).unwrap_or_default();
-        let Some(first) = inputs.first() else { continue };
+        let Some(first) = inputs.first() else {
+            continue;
+        };
         let pos = positions.next().unwrap_or(block);
         let binding = first.queued.binding.0;
         let last = push_inputs(&mut c, &inputs, 0);
-        c.new.push((new.work.0, binding, new.priority, pos, last, new.cause.0));
-        c.ready.push((binding, new.priority, pos, new.work.0, 0, 0, 0, 1));
+        c.new
+            .push((new.work.0, binding, new.priority, pos, last, new.cause.0));
+        c.ready
+            .push((binding, new.priority, pos, new.work.0, 0, 0, 0, 1));
     }
     // Works that grow: by input, or by keys alone.
     for (work, held) in locked {
@@ -155,7 +161,14 @@ fn lay_out(locked: &HashMap<WorkId, Locked>, effects: &Effects, block: i64) -> C
         c.grown.push((work.0, binding.0, priority, pos, last));
         if let Some(pos) = pos {
             c.ready.push((
-                binding.0, priority, pos, work.0, held.work.epoch, held.work.attempts, held.work.tries, before + 1,
+                binding.0,
+                priority,
+                pos,
+                work.0,
+                held.work.epoch,
+                held.work.attempts,
+                held.work.tries,
+                before + 1,
             ));
         }
     }
@@ -168,9 +181,18 @@ fn push_inputs(c: &mut Columns, inputs: &[&NewInput], before: i64) -> i64 {
         n += 1;
         let q = &input.queued;
         let BindingId(binding) = q.binding;
-        c.inputs.push((input.work.0, n, q.uid.0, q.seq, q.accepted_at, q.bytes, binding));
+        c.inputs.push((
+            input.work.0,
+            n,
+            q.uid.0,
+            q.seq,
+            q.accepted_at,
+            q.bytes,
+            binding,
+        ));
         if let Some((kind, attempt, epoch)) = input.intent {
-            c.intents.push((input.work.0, epoch, q.uid.0, kind.code(), n, attempt));
+            c.intents
+                .push((input.work.0, epoch, q.uid.0, kind.code(), n, attempt));
         }
     }
     n

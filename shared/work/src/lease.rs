@@ -38,7 +38,11 @@ pub struct Held {
 
 impl From<Held> for Locked {
     fn from(held: Held) -> Self {
-        Self { work: held.work, ready: Some(held.ready), at: held.at }
+        Self {
+            work: held.work,
+            ready: Some(held.ready),
+            at: held.at,
+        }
     }
 }
 
@@ -57,12 +61,9 @@ impl Lease {
 /// # Errors
 /// [`Error::WorkNotFound`] for an unknown or another tenant's Work; [`Error::LeaseLost`] for a stale,
 /// ended or expired lease.
-pub async fn require_lease(
-    tx: &mut Tx<'_>,
-    tenant: TenantId,
-    lease: Lease,
-) -> Result<Held, Error> {
-    check_lease(lock_one(tx, tenant, lease.work).await?, lease).map_err(|_| Error::LeaseLost(lease.work))
+pub async fn require_lease(tx: &mut Tx<'_>, tenant: TenantId, lease: Lease) -> Result<Held, Error> {
+    check_lease(lock_one(tx, tenant, lease.work).await?, lease)
+        .map_err(|_| Error::LeaseLost(lease.work))
 }
 
 /// Checks a lease against a locked Work, and gives the Work back when it does not hold, for those who
@@ -72,9 +73,11 @@ pub async fn require_lease(
 /// The locked Work.
 pub fn check_lease(locked: Locked, lease: Lease) -> Result<Held, Box<Locked>> {
     match locked {
-        Locked { work, ready: Some(ready), at } if lease.holds(&ready, at) => {
-            Ok(Held { work, ready, at })
-        }
+        Locked {
+            work,
+            ready: Some(ready),
+            at,
+        } if lease.holds(&ready, at) => Ok(Held { work, ready, at }),
         other => Err(Box::new(other)),
     }
 }
@@ -116,5 +119,9 @@ pub async fn share_lease(
     if !lease.holds(&ready, at) {
         return Err(Error::LeaseLost(lease.work));
     }
-    Ok(SharedLease { scope: ScopeId(row.try_get("scope_id")?), ready, at })
+    Ok(SharedLease {
+        scope: ScopeId(row.try_get("scope_id")?),
+        ready,
+        at,
+    })
 }

@@ -28,4 +28,4 @@ pub use lock::{clock, lock, lock_one, lock_ready, lock_works};
 pub use queue::{
     Remaining, complete_if_drained, give_back, hold, release_held, remaining, requeue, terminate,
 };
-pub use row::{LeaseRow, Locked, READY_COLUMNS, ReadyRow, WORK_COLUMNS, Work, WorkRow};
+pub use row::{Locked, ReadyRow, Work};

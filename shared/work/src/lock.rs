@@ -108,7 +108,10 @@ pub async fn lock(
 /// # Errors
 /// [`Error::WorkNotFound`], and those of [`lock`].
 pub async fn lock_one(tx: &mut Tx<'_>, tenant: TenantId, work: WorkId) -> Result<Locked, Error> {
-    lock(tx, tenant, &[work]).await?.pop().ok_or(Error::WorkNotFound(work))
+    lock(tx, tenant, &[work])
+        .await?
+        .pop()
+        .ok_or(Error::WorkNotFound(work))
 }
 
 /// Reads the database's clock.
@@ -116,5 +119,7 @@ pub async fn lock_one(tx: &mut Tx<'_>, tenant: TenantId, work: WorkId) -> Result
 /// # Errors
 /// The database's.
 pub async fn clock(tx: &mut Tx<'_>) -> Result<DateTime<Utc>, Error> {
-    Ok(sqlx::query_scalar("SELECT weir.clock()").fetch_one(tx.conn()).await?)
+    Ok(sqlx::query_scalar("SELECT weir.clock()")
+        .fetch_one(tx.conn())
+        .await?)
 }

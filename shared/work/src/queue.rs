@@ -49,7 +49,11 @@ pub async fn remaining(
             .bind(consumed)
             .fetch_one(tx.conn())
             .await?;
-    Ok(Remaining { unrouted: unrouted.map(EventUid), next: next.map(BindingId), deferred })
+    Ok(Remaining {
+        unrouted: unrouted.map(EventUid),
+        next: next.map(BindingId),
+        deferred,
+    })
 }
 
 /// Puts a Work back into the queue at a fresh position, its count of attempts anew: after Complete with
@@ -64,7 +68,13 @@ pub async fn requeue(
     consumed: i64,
     next: Option<BindingId>,
 ) -> Result<(), Error> {
-    let to = Settle { state: WorkState::Ready, next, tries: 0, consumed, held_reason: None };
+    let to = Settle {
+        state: WorkState::Ready,
+        next,
+        tries: 0,
+        consumed,
+        held_reason: None,
+    };
     settle(tx, tenant, locked, &to).await
 }
 
@@ -131,10 +141,20 @@ pub async fn release_held(
     waiting: bool,
     next: Option<BindingId>,
 ) -> Result<Locked, Error> {
-    let state = if waiting { WorkState::Waiting } else { WorkState::Ready };
+    let state = if waiting {
+        WorkState::Waiting
+    } else {
+        WorkState::Ready
+    };
     let next = next.filter(|_| !waiting);
     let consumed = locked.work.consumed;
-    let to = Settle { state, next, tries: 0, consumed, held_reason: None };
+    let to = Settle {
+        state,
+        next,
+        tries: 0,
+        consumed,
+        held_reason: None,
+    };
     settle(tx, tenant, &locked, &to).await?;
     locked.work.state = state;
     locked.work.held_reason = None;
@@ -155,9 +175,19 @@ pub async fn terminate(
     consumed: i64,
 ) -> Result<(), Error> {
     let live = locked.state() == WorkState::Running;
-    let outcome = if live { AttemptOutcome::Cancelled } else { AttemptOutcome::LeaseLost };
+    let outcome = if live {
+        AttemptOutcome::Cancelled
+    } else {
+        AttemptOutcome::LeaseLost
+    };
     let locked = end_locked(tx, tenant, locked, &End::unasked(outcome)).await?;
-    let to = Settle { state, next: None, tries: locked.tries(), consumed, held_reason: None };
+    let to = Settle {
+        state,
+        next: None,
+        tries: locked.tries(),
+        consumed,
+        held_reason: None,
+    };
     settle(tx, tenant, &locked, &to).await
 }
 

@@ -134,30 +134,31 @@ impl Locked {
     /// Returns the highest epoch given so far.
     #[must_use]
     pub fn epoch(&self) -> i64 {
-        self.ready.as_ref().map_or(self.work.epoch, |ready| ready.epoch)
+        self.ready
+            .as_ref()
+            .map_or(self.work.epoch, |ready| ready.epoch)
     }
 
     /// Returns the number of the latest attempt.
     #[must_use]
     pub fn attempts(&self) -> i32 {
-        self.ready.as_ref().map_or(self.work.attempts, |ready| ready.attempt)
+        self.ready
+            .as_ref()
+            .map_or(self.work.attempts, |ready| ready.attempt)
     }
 
     /// Returns the consecutive counted attempts.
     #[must_use]
     pub fn tries(&self) -> i16 {
-        self.ready.as_ref().map_or(self.work.tries, |ready| ready.tries)
+        self.ready
+            .as_ref()
+            .map_or(self.work.tries, |ready| ready.tries)
     }
 }
 
-/// Columns of [`WorkRow`], for statements that return one (alias `w`).
-pub const WORK_COLUMNS: &str = "w.work_id, w.scope_id, w.state, w.revision, w.binding_id, w.created_binding, \
-     w.rebound_after, w.priority, w.queue_pos, w.epoch, w.attempts, w.tries, w.last_input, w.consumed, \
-     w.held_reason, w.parent_id, w.predecessor_id, w.created_at, w.ended_at";
-
 /// The columns of a Work, before their codes are read.
 #[derive(Debug, sqlx::FromRow)]
-pub struct WorkRow {
+pub(crate) struct WorkRow {
     work_id: Uuid,
     scope_id: i32,
     state: i16,
@@ -207,16 +208,10 @@ impl TryFrom<WorkRow> for Work {
     }
 }
 
-/// Columns of [`LeaseRow`], for statements that return one (alias `r`). Infinite times come as NULL:
-/// the driver cannot hold them.
-pub const READY_COLUMNS: &str = "r.binding_id, r.priority, r.pos, r.work_id, r.epoch, r.attempt, r.tries, \
-     r.capabilities, r.owner, NULLIF(r.lease_until, '-infinity') AS lease_until, \
-     NULLIF(r.claimed_at, '-infinity') AS claimed_at, r.generation, r.registration, r.digest, r.trigger_uid, \
-     r.input_from, r.input_to";
-
-/// The columns of a ready row, before their identifiers are typed.
+/// The columns of a ready row, before their identifiers are typed. Infinite times come as NULL: the driver
+/// cannot hold them.
 #[derive(Debug, sqlx::FromRow)]
-pub struct LeaseRow {
+pub(crate) struct LeaseRow {
     binding_id: i32,
     priority: i16,
     pos: i64,

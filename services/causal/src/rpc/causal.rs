@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use prost::Message as _;
 use tonic::{Request, Response, Status};
 use weir_kernel::limits::{
     MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_IDENTIFIER, identifier, optional_identifier,

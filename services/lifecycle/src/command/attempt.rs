@@ -30,7 +30,9 @@ pub(super) async fn find(
 ) -> Result<Found, Error> {
     match check_lease(lock_one(tx, tenant, lease.work).await?, lease) {
         Ok(held) => Ok(Found::Live(Box::new(held))),
-        Err(_) => repeat::answer(tx, tenant, lease, content, outcomes).await.map(Found::Ended),
+        Err(_) => repeat::answer(tx, tenant, lease, content, outcomes)
+            .await
+            .map(Found::Ended),
     }
 }
 

@@ -43,7 +43,10 @@ impl Command for CancelWork {
         let lock = lock_scope(tx, self.tenant, scope).await?;
         let locked = weir_work::lock_one(tx, self.tenant, self.work).await?;
         if locked.work.state.is_terminal() {
-            return Err(Error::WorkTerminal { work: self.work, state: locked.work.state });
+            return Err(Error::WorkTerminal {
+                work: self.work,
+                state: locked.work.state,
+            });
         }
         let control = Control {
             kind: "core.manual.cancel_work",

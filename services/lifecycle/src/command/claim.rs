@@ -72,13 +72,18 @@ impl Command for Claim {
         // Held to the commit: what is pinned is what is current when the claim becomes visible (l01).
         lock_config(tx, self.tenant, Mode::Shared).await?;
         let lanes = self.lanes(tx).await?;
-        let ids: Vec<BindingId> = lanes.iter().map(|lane| BindingId(lane.binding_id)).collect();
+        let ids: Vec<BindingId> = lanes
+            .iter()
+            .map(|lane| BindingId(lane.binding_id))
+            .collect();
         let queued = store::list_queued_lanes(tx, self.tenant, &ids).await?;
         if queued.is_empty() {
             return Ok(Vec::new());
         }
-        let lanes: HashMap<i32, Lane> =
-            lanes.into_iter().map(|lane| (lane.binding_id, lane)).collect();
+        let lanes: HashMap<i32, Lane> = lanes
+            .into_iter()
+            .map(|lane| (lane.binding_id, lane))
+            .collect();
         let rows = self.take(tx, &lanes, queued).await?;
         self.present(tx, &lanes, rows).await
     }
@@ -105,13 +110,20 @@ impl Claim {
                     };
                 }
                 (Some(executor), Some(current), Some(stated)) if current != stated => {
-                    refused =
-                        Error::BindingChanged { executor: executor.clone(), current, stated };
+                    refused = Error::BindingChanged {
+                        executor: executor.clone(),
+                        current,
+                        stated,
+                    };
                 }
                 (Some(_), Some(_), _) => open.push(lane),
             }
         }
-        if open.is_empty() { Err(refused) } else { Ok(open) }
+        if open.is_empty() {
+            Err(refused)
+        } else {
+            Ok(open)
+        }
     }
 
     /// Takes Works from the lanes: first an equal share of each, then whatever is left.
@@ -127,12 +139,13 @@ impl Claim {
         let mut rows: Vec<ClaimedRow> = Vec::new();
         for quota in [share, self.most] {
             let wanted = i32::try_from(most - rows.len()).unwrap_or(0);
-            let quotas: Vec<LaneQuota> =
-                order.iter().filter_map(|lane| self.quota(lanes, *lane, quota)).collect();
+            let quotas: Vec<LaneQuota> = order
+                .iter()
+                .filter_map(|lane| self.quota(lanes, *lane, quota))
+                .collect();
             let (tenant, owner) = (self.tenant, &self.spec.owner);
             let generation = lanes.values().next().map_or(0, |lane| lane.generation);
-            let more =
-                store::claim_works(tx, tenant, owner, generation, &quotas, wanted).await?;
+            let more = store::claim_works(tx, tenant, owner, generation, &quotas, wanted).await?;
             let none_full = i32::try_from(more.len()).is_ok_and(|taken| taken < share);
             rows.extend(more);
             let bytes: i64 = rows.iter().map(|row| row.bytes).sum();
@@ -151,7 +164,10 @@ impl Claim {
         quota: i32,
     ) -> Option<LaneQuota> {
         let lane = lanes.get(&binding.0)?;
-        let asked = self.spec.lease.map(|lease| i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
+        let asked = self
+            .spec
+            .lease
+            .map(|lease| i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
         Some(LaneQuota {
             binding,
             priority,
@@ -176,21 +192,33 @@ impl Claim {
         }
         self.free_deferred(tx, &rows).await?;
         let works: Vec<WorkId> = rows.iter().map(|row| WorkId(row.work_id)).collect();
-        let uids: Vec<EventUid> =
-            rows.iter().flat_map(|row| row.uids.iter().flatten()).map(|uid| EventUid(*uid)).collect();
+        let uids: Vec<EventUid> = rows
+            .iter()
+            .flat_map(|row| row.uids.iter().flatten())
+            .map(|uid| EventUid(*uid))
+            .collect();
         let mut events = store::read_events(tx.conn(), self.tenant, &uids).await?;
         let mut keys = store::read_keys(tx.conn(), self.tenant, &works).await?;
         let mut out = Vec::with_capacity(rows.len());
         for row in rows {
-            let Some(lane) = lanes.get(&row.binding_id) else { continue };
+            let Some(lane) = lanes.get(&row.binding_id) else {
+                continue;
+            };
             let work = WorkId(row.work_id);
             let presented = row.uids.unwrap_or_default();
             out.push(Claimed {
-                lease: Lease { work, attempt: row.attempt, epoch: row.epoch },
+                lease: Lease {
+                    work,
+                    attempt: row.attempt,
+                    epoch: row.epoch,
+                },
                 scope: lane.scope.clone(),
                 lease_until: row.lease_until,
                 lease_duration: Duration::from_millis(u64::try_from(row.lease_ms).unwrap_or(0)),
-                inputs: presented.iter().filter_map(|uid| events.remove(&EventUid(*uid))).collect(),
+                inputs: presented
+                    .iter()
+                    .filter_map(|uid| events.remove(&EventUid(*uid)))
+                    .collect(),
                 trigger: EventUid(row.trigger_uid),
                 generation: lane.generation,
                 keys: keys.remove(&work).unwrap_or_default(),
@@ -202,8 +230,11 @@ impl Claim {
 
     /// Taking over ends the lost attempt, so what was deferred to it is due (rule r10).
     async fn free_deferred(&self, tx: &mut Tx<'_>, rows: &[ClaimedRow]) -> Result<(), Error> {
-        let lost: Vec<Uuid> =
-            rows.iter().filter(|row| row.took_over).map(|row| row.work_id).collect();
+        let lost: Vec<Uuid> = rows
+            .iter()
+            .filter(|row| row.took_over)
+            .map(|row| row.work_id)
+            .collect();
         if lost.is_empty() {
             return Ok(());
         }
@@ -216,8 +247,10 @@ impl Claim {
         .bind(&lost)
         .fetch_all(tx.conn())
         .await?;
-        let (works, scopes): (Vec<WorkId>, Vec<ScopeId>) =
-            scopes.into_iter().map(|(work, scope)| (WorkId(work), ScopeId(scope))).unzip();
+        let (works, scopes): (Vec<WorkId>, Vec<ScopeId>) = scopes
+            .into_iter()
+            .map(|(work, scope)| (WorkId(work), ScopeId(scope)))
+            .unzip();
         weir_work::free_deferred(tx, self.tenant, &scopes, &works).await?;
         Ok(())
     }
@@ -242,7 +275,10 @@ fn walk(mut lanes: Vec<(BindingId, i16)>, turn: u64) -> Vec<(BindingId, i16)> {
 fn digest(lane: &Lane) -> Uuid {
     let mut digest = ContentDigest::default();
     digest
-        .field("executor", lane.executor.as_deref().unwrap_or_default().as_bytes())
+        .field(
+            "executor",
+            lane.executor.as_deref().unwrap_or_default().as_bytes(),
+        )
         .field("registration", &lane.revision.unwrap_or(0).to_be_bytes())
         .field("settings", lane.settings.as_bytes());
     digest.finish()
@@ -254,10 +290,24 @@ mod tests {
 
     #[test]
     fn l15_lanes_are_walked_by_priority_and_rotate_among_equals() {
-        let lanes = vec![(BindingId(1), 0), (BindingId(2), 0), (BindingId(3), 0), (BindingId(2), -5)];
-        let ids = |turn| walk(lanes.clone(), turn).iter().map(|l| (l.0.0, l.1)).collect::<Vec<_>>();
+        let lanes = vec![
+            (BindingId(1), 0),
+            (BindingId(2), 0),
+            (BindingId(3), 0),
+            (BindingId(2), -5),
+        ];
+        let ids = |turn| {
+            walk(lanes.clone(), turn)
+                .iter()
+                .map(|l| (l.0.0, l.1))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(ids(0), [(2, -5), (1, 0), (2, 0), (3, 0)]);
         assert_eq!(ids(1), [(2, -5), (2, 0), (3, 0), (1, 0)]);
-        assert_eq!(ids(7).last(), Some(&(2, -5)), "low lanes come first now and then");
+        assert_eq!(
+            ids(7).last(),
+            Some(&(2, -5)),
+            "low lanes come first now and then"
+        );
     }
 }

@@ -4,8 +4,8 @@ use weir_kernel::{AttemptOutcome, TenantId, WorkState};
 use weir_pg::{Command, Tx};
 use weir_work::{End, Lease};
 
-use super::attempt::{self, Found};
 use super::Ended;
+use super::attempt::{self, Found};
 use crate::Error;
 
 /// Ends an attempt well (rules l04, l06).
@@ -34,11 +34,18 @@ impl Command for Complete {
         let consumed = held.work.consumed.max(held.ready.input_to);
         let remaining = weir_work::remaining(tx, self.tenant, &held.work, consumed).await?;
         if let Some(event) = remaining.unrouted {
-            return Err(Error::UnroutedInput { work: self.lease.work, event });
+            return Err(Error::UnroutedInput {
+                work: self.lease.work,
+                event,
+            });
         }
         // A deferred event is due once the attempt has ended; it decides then what becomes of the Work.
         let left = remaining.next.is_some() || remaining.deferred;
-        let state = if left { WorkState::Ready } else { WorkState::Completed };
+        let state = if left {
+            WorkState::Ready
+        } else {
+            WorkState::Completed
+        };
         let end = End {
             outcome,
             content: Some(content),

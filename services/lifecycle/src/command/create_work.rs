@@ -55,7 +55,8 @@ impl Command for CreateWork {
             .ok_or_else(|| Error::BindingNotFound(self.binding.clone()))?;
         // Keys attach under the scope's order lock, as a publisher's do, so nobody takes one meanwhile.
         let lock = lock_scope(tx, self.tenant, scope).await?;
-        if let Some((key, work)) = store::find_owned_key(tx, self.tenant, scope, &self.keys).await? {
+        if let Some((key, work)) = store::find_owned_key(tx, self.tenant, scope, &self.keys).await?
+        {
             return Err(Error::KeyOwned { key, work });
         }
         let at = weir_work::clock(tx).await?;
@@ -79,8 +80,17 @@ impl Command for CreateWork {
             binding: binding.binding,
         };
         let effects = Effects {
-            works: vec![NewWork { work, priority: binding.priority, cause: event.uid }],
-            inputs: vec![NewInput { work, queued, priority: binding.priority, intent: None }],
+            works: vec![NewWork {
+                work,
+                priority: binding.priority,
+                cause: event.uid,
+            }],
+            inputs: vec![NewInput {
+                work,
+                queued,
+                priority: binding.priority,
+                intent: None,
+            }],
             keys: self.keys.iter().map(|key| (key.clone(), work)).collect(),
         };
         weir_work::effects::apply(tx, self.tenant, scope, at, &HashMap::new(), &effects).await?;

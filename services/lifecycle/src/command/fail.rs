@@ -6,10 +6,10 @@ use weir_kernel::{AttemptOutcome, TenantId, WorkState};
 use weir_pg::{Command, Tx};
 use weir_work::{End, Held, Lease};
 
-use super::attempt::{self, Found};
 use super::Ended;
-use crate::backoff;
+use super::attempt::{self, Found};
 use crate::Error;
+use crate::backoff;
 
 /// Why a Work is held that failed too often.
 pub(crate) const ATTEMPTS_EXHAUSTED: &str = "attempts_exhausted";
@@ -43,18 +43,26 @@ impl Command for Fail {
 
     async fn execute(&self, tx: &mut Tx<'_>) -> Result<Ended, Error> {
         let content = self.content();
-        let outcomes = [AttemptOutcome::FailedRetryable, AttemptOutcome::FailedPermanent];
+        let outcomes = [
+            AttemptOutcome::FailedRetryable,
+            AttemptOutcome::FailedPermanent,
+        ];
         let held = match attempt::find(tx, self.tenant, self.lease, content, &outcomes).await? {
             Found::Live(held) => *held,
             Found::Ended(ended) => return Ok(ended),
         };
         let (outcome, ended) = match self.failure {
-            Failure::Permanent => {
-                (AttemptOutcome::FailedPermanent, Ended { state: WorkState::Failed, at: None })
-            }
-            Failure::Retryable(asked) => {
-                (AttemptOutcome::FailedRetryable, self.next_try(tx, &held, asked).await?)
-            }
+            Failure::Permanent => (
+                AttemptOutcome::FailedPermanent,
+                Ended {
+                    state: WorkState::Failed,
+                    at: None,
+                },
+            ),
+            Failure::Retryable(asked) => (
+                AttemptOutcome::FailedRetryable,
+                self.next_try(tx, &held, asked).await?,
+            ),
         };
         let end = End {
             outcome,
@@ -85,7 +93,11 @@ impl Fail {
             Failure::Permanent => ("permanent", None),
         };
         let after = after.map_or(0, |after| after.as_micros()).to_be_bytes();
-        let fields = [("kind", kind.as_bytes()), ("error", self.error.as_bytes()), ("after", &after)];
+        let fields = [
+            ("kind", kind.as_bytes()),
+            ("error", self.error.as_bytes()),
+            ("after", &after),
+        ];
         attempt::content("fail", &fields)
     }
 
@@ -106,9 +118,20 @@ impl Fail {
         .fetch_optional(tx.conn())
         .await?;
         if most.is_some_and(|most| held.ready.tries >= most) {
-            return Ok(Ended { state: WorkState::Held, at: None });
+            return Ok(Ended {
+                state: WorkState::Held,
+                at: None,
+            });
         }
-        let delay = backoff::delay(held.work.work_id, held.ready.attempt, held.ready.tries, asked);
-        Ok(Ended { state: WorkState::Ready, at: Some(held.at + delay) })
+        let delay = backoff::delay(
+            held.work.work_id,
+            held.ready.attempt,
+            held.ready.tries,
+            asked,
+        );
+        Ok(Ended {
+            state: WorkState::Ready,
+            at: Some(held.at + delay),
+        })
     }
 }

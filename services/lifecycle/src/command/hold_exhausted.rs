@@ -31,7 +31,9 @@ impl Command for HoldExhausted {
         let ids: Vec<WorkId> = found.iter().map(|(work, _)| WorkId(*work)).collect();
         for locked in weir_work::lock(tx, self.tenant, &ids).await? {
             let Some(ready) = &locked.ready else { continue };
-            let seen = found.iter().find(|(work, _)| *work == locked.work.work_id.0);
+            let seen = found
+                .iter()
+                .find(|(work, _)| *work == locked.work.work_id.0);
             // The epoch tells whether somebody claimed it since it was found.
             let same = seen.is_some_and(|(_, epoch)| *epoch == ready.epoch);
             if same && !ready.is_leased(locked.at) {

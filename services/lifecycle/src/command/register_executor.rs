@@ -41,7 +41,10 @@ impl Command for RegisterExecutor {
                 lock_config(tx, self.tenant, Mode::Exclusive).await?;
                 match self.current(tx).await? {
                     Some((revision, capabilities)) if capabilities == self.capabilities => revision,
-                    other => self.insert(tx, other.map_or(0, |(revision, _)| revision) + 1).await?,
+                    other => {
+                        self.insert(tx, other.map_or(0, |(revision, _)| revision) + 1)
+                            .await?
+                    }
                 }
             }
         };

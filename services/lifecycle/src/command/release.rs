@@ -4,8 +4,8 @@ use weir_kernel::{AttemptOutcome, TenantId, WorkState};
 use weir_pg::{Command, Tx};
 use weir_work::{End, Lease};
 
-use super::attempt::{self, Found};
 use super::Ended;
+use super::attempt::{self, Found};
 use crate::Error;
 
 /// Gives a Work back uncounted, its presented input with it (rules l04, l07).
@@ -29,7 +29,10 @@ impl Command for Release {
             Found::Live(held) => *held,
             Found::Ended(ended) => return Ok(ended),
         };
-        let ended = Ended { state: WorkState::Ready, at: None };
+        let ended = Ended {
+            state: WorkState::Ready,
+            at: None,
+        };
         let end = End {
             outcome,
             content: Some(content),

@@ -46,7 +46,9 @@ impl Command for ReleaseWork {
         check_held(&locked)?;
         let waiting = store::has_open_wait(tx, self.tenant, self.work).await?;
         let consumed = locked.work.consumed;
-        let next = weir_work::remaining(tx, self.tenant, &locked.work, consumed).await?.next;
+        let next = weir_work::remaining(tx, self.tenant, &locked.work, consumed)
+            .await?
+            .next;
         let becomes_input = !waiting && next.is_none();
         let payload = convert::control_payload(self.work, &self.actor, &self.reason);
         let bytes = i32::try_from(payload.len()).unwrap_or(i32::MAX);
@@ -65,7 +67,13 @@ impl Command for ReleaseWork {
         let locked = weir_work::release_held(tx, self.tenant, locked, waiting, next).await?;
         if becomes_input {
             let (seq, accepted_at) = (event.seq, event.accepted_at);
-            let input = Queued { uid: event.uid, seq, accepted_at, bytes, binding };
+            let input = Queued {
+                uid: event.uid,
+                seq,
+                accepted_at,
+                bytes,
+                binding,
+            };
             weir_work::queue_input(tx, self.tenant, &locked, input).await?;
         }
         let view = read_work(tx.conn(), self.tenant, self.work).await?;

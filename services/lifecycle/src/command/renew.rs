@@ -45,7 +45,9 @@ impl Command for Renew {
     type Error = Error;
 
     async fn execute(&self, tx: &mut Tx<'_>) -> Result<Renewal, Error> {
-        let extend = self.extend.map(|extend| i64::try_from(extend.as_millis()).unwrap_or(i64::MAX));
+        let extend = self
+            .extend
+            .map(|extend| i64::try_from(extend.as_millis()).unwrap_or(i64::MAX));
         let found: Option<(Option<DateTime<Utc>>,)> =
             sqlx::query_as(include_str!("../store/renew_lease.sql"))
                 .bind(self.tenant.0)
@@ -58,18 +60,21 @@ impl Command for Renew {
         let Some((until,)) = found else {
             return Err(weir_work::Error::WorkNotFound(self.lease.work).into());
         };
-        let Some(until) = until else { return self.explain(tx).await };
+        let Some(until) = until else {
+            return self.explain(tx).await;
+        };
         let (injects, interrupts) = self.offers(tx).await?;
-        Ok(Renewal::Extended { until, injects, interrupts })
+        Ok(Renewal::Extended {
+            until,
+            injects,
+            interrupts,
+        })
     }
 }
 
 impl Renew {
     /// Offers the open intents of this epoch (rule r09).
-    async fn offers(
-        &self,
-        tx: &mut Tx<'_>,
-    ) -> Result<(Vec<StoredEvent>, Vec<StoredEvent>), Error> {
+    async fn offers(&self, tx: &mut Tx<'_>) -> Result<(Vec<StoredEvent>, Vec<StoredEvent>), Error> {
         let rows: Vec<(Uuid, i16)> = sqlx::query_as(include_str!("../store/offer_intents.sql"))
             .bind(self.tenant.0)
             .bind(self.lease.work.0)

@@ -33,12 +33,20 @@ pub(super) async fn answer(
     .fetch_optional(tx.conn())
     .await?;
     let lost = || weir_work::Error::LeaseLost(lease.work).into();
-    let Some((epoch, outcome, stored, Some(state), at)) = row else { return Err(lost()) };
+    let Some((epoch, outcome, stored, Some(state), at)) = row else {
+        return Err(lost());
+    };
     if epoch != lease.epoch || !outcomes.contains(&AttemptOutcome::from_code(outcome)?) {
         return Err(lost());
     }
     if stored != Some(content) {
-        return Err(Error::AttemptConflict { work: lease.work, attempt: lease.attempt });
+        return Err(Error::AttemptConflict {
+            work: lease.work,
+            attempt: lease.attempt,
+        });
     }
-    Ok(Ended { state: WorkState::from_code(state)?, at })
+    Ok(Ended {
+        state: WorkState::from_code(state)?,
+        at,
+    })
 }

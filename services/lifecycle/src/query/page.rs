@@ -25,7 +25,12 @@ impl<T: std::str::FromStr> Page<T> {
         let size = match size {
             0 => DEFAULT,
             1..=MOST => size,
-            _ => return Err(Violation::new("page_size", format!("is {size}, not 1 to {MOST}"))),
+            _ => {
+                return Err(Violation::new(
+                    "page_size",
+                    format!("is {size}, not 1 to {MOST}"),
+                ));
+            }
         };
         let after = match token {
             "" => None,
@@ -64,7 +69,10 @@ mod tests {
         assert_eq!((page.size, page.after), (100, None));
         assert!(Page::<i64>::read(1_001, "").is_err());
         assert!(Page::<i64>::read(-1, "").is_err());
-        assert_eq!(Page::<i64>::read(1, "x").expect_err("no number").field, "page_token");
+        assert_eq!(
+            Page::<i64>::read(1, "x").expect_err("no number").field,
+            "page_token"
+        );
         let page = Page::<i64>::read(2, "7").expect("good");
         let mut rows = vec![8, 9, 10];
         assert_eq!(page.cut(&mut rows, ToString::to_string), "9");

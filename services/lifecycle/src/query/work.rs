@@ -133,14 +133,20 @@ impl Row {
                 detail: if owner.is_empty() {
                     "no worker has claimed it".to_owned()
                 } else {
-                    format!("the lease of attempt {} ran out, nobody took over", self.attempts)
+                    format!(
+                        "the lease of attempt {} ran out, nobody took over",
+                        self.attempts
+                    )
                 },
                 ..Blocker::default()
             },
             (None, _) => Blocker {
                 kind: "event",
                 since: self.unrouted_at,
-                detail: self.hold_reason.clone().unwrap_or_else(|| "its input is unrouted".to_owned()),
+                detail: self
+                    .hold_reason
+                    .clone()
+                    .unwrap_or_else(|| "its input is unrouted".to_owned()),
                 event: self.unrouted.map(EventUid),
                 ..Blocker::default()
             },
@@ -230,5 +236,6 @@ pub(crate) async fn find_by_key(
     .bind(key)
     .fetch_optional(conn)
     .await?;
-    work.map(WorkId).ok_or_else(|| Error::KeyNotFound(key.to_owned()))
+    work.map(WorkId)
+        .ok_or_else(|| Error::KeyNotFound(key.to_owned()))
 }

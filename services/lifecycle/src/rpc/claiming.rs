@@ -37,7 +37,12 @@ pub(crate) struct Claimer {
 
 impl Claimer {
     pub(crate) fn new(context: Context, hints: Hints, shutdown: CancellationToken) -> Self {
-        Self { context, hints, shutdown, turn: AtomicU64::new(0) }
+        Self {
+            context,
+            hints,
+            shutdown,
+            turn: AtomicU64::new(0),
+        }
     }
 
     async fn claim(
@@ -47,9 +52,22 @@ impl Claimer {
         most: i32,
     ) -> Result<Vec<pb::ClaimedWork>, Status> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let command = Claim { tenant, spec: spec.clone(), most: most.min(BATCH), turn };
-        let works = self.context.db.run(&command).await.map_err(weir_rpc::status)?;
-        Ok(works.into_iter().map(|work| convert::claimed(&spec.binding, work)).collect())
+        let command = Claim {
+            tenant,
+            spec: spec.clone(),
+            most: most.min(BATCH),
+            turn,
+        };
+        let works = self
+            .context
+            .db
+            .run(&command)
+            .await
+            .map_err(weir_rpc::status)?;
+        Ok(works
+            .into_iter()
+            .map(|work| convert::claimed(&spec.binding, work))
+            .collect())
     }
 
     /// Claims once; waits at most `wait` for the first Work.
@@ -104,10 +122,20 @@ pub(crate) async fn serve(
 ) -> Result<BoxStream<'static, Result<pb::ClaimResponse, Status>>, Status> {
     let first = requests.message().await?.unwrap_or_default();
     let spec = decode::claim_spec(first.spec, actor).map_err(weir_rpc::status)?;
-    let mut session = Session { claimer, tenant, spec, requests, credits: 0, open: true };
+    let mut session = Session {
+        claimer,
+        tenant,
+        spec,
+        requests,
+        credits: 0,
+        open: true,
+    };
     session.add(first.credits)?;
     let batches = stream::try_unfold(session, |mut session| async move {
-        Ok(session.next().await?.map(|works| (pb::ClaimResponse { works }, session)))
+        Ok(session
+            .next()
+            .await?
+            .map(|works| (pb::ClaimResponse { works }, session)))
     });
     Ok(batches.boxed())
 }
@@ -155,7 +183,9 @@ impl Session {
         let total = self.credits.saturating_add(credits);
         if credits < 0 || total > MOST_CREDITS {
             let text = format!("makes {total} open credits, not 0 to {MOST_CREDITS}");
-            return Err(weir_rpc::status(Error::from(Violation::new("credits", text))));
+            return Err(weir_rpc::status(Error::from(Violation::new(
+                "credits", text,
+            ))));
         }
         self.credits = total;
         Ok(())

@@ -74,7 +74,9 @@ fn blocker(blocker: Blocker) -> types::Blocker {
 
 /// Writes an attempt.
 pub(super) fn attempt(work: WorkId, view: AttemptView) -> types::Attempt {
-    let ended = view.outcome.and_then(|code| AttemptOutcome::from_code(code).ok());
+    let ended = view
+        .outcome
+        .and_then(|code| AttemptOutcome::from_code(code).ok());
     let trigger = (!view.trigger_uid.is_nil()).then_some(EventUid(view.trigger_uid));
     types::Attempt {
         work: work.to_string(),
@@ -88,7 +90,9 @@ pub(super) fn attempt(work: WorkId, view: AttemptView) -> types::Attempt {
         trigger: text(trigger),
         claimed_at: Some(timestamp(view.claimed_at)),
         ended_at: view.ended_at.map(timestamp),
-        outcome: ended.map_or(types::AttemptOutcome::Unspecified, outcome).into(),
+        outcome: ended
+            .map_or(types::AttemptOutcome::Unspecified, outcome)
+            .into(),
         lease_until: view.lease_until.map(timestamp),
         error: view.error.unwrap_or_default(),
         result: view.result.unwrap_or_default(),
@@ -97,13 +101,19 @@ pub(super) fn attempt(work: WorkId, view: AttemptView) -> types::Attempt {
 
 fn capabilities(bits: i16) -> Vec<String> {
     let named = [(1, IntentKind::Inject), (2, IntentKind::Interrupt)];
-    named.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, kind)| kind.to_string()).collect()
+    named
+        .iter()
+        .filter(|(bit, _)| bits & bit != 0)
+        .map(|(_, kind)| kind.to_string())
+        .collect()
 }
 
 /// Writes an input.
 pub(super) fn input(work: WorkId, view: InputView) -> types::Input {
     let state = types::InputState::try_from(i32::from(view.state));
-    let intent = view.intent.and_then(|code| IntentKind::from_code(code).ok());
+    let intent = view
+        .intent
+        .and_then(|code| IntentKind::from_code(code).ok());
     types::Input {
         work: work.to_string(),
         number: view.n,

@@ -23,7 +23,8 @@ fn parse<T: FromStr>(field: &str, text: &str) -> Result<T, Error>
 where
     T::Err: std::fmt::Display,
 {
-    text.parse().map_err(|error: T::Err| Error::field(field, error.to_string()))
+    text.parse()
+        .map_err(|error: T::Err| Error::field(field, error.to_string()))
 }
 
 /// Reads a Work's id.
@@ -34,7 +35,10 @@ pub(super) fn work(field: &str, text: &str) -> Result<WorkId, Error> {
 /// Reads events' uids: at least one, at most a thousand.
 pub(super) fn events(field: &str, texts: &[String]) -> Result<Vec<EventUid>, Error> {
     if texts.is_empty() || texts.len() > 1_000 {
-        return Err(Error::field(field, format!("has {} events, not 1 to 1000", texts.len())));
+        return Err(Error::field(
+            field,
+            format!("has {} events, not 1 to 1000", texts.len()),
+        ));
     }
     let read = |(i, text): (usize, &String)| parse(&format!("{field}[{i}]"), text);
     texts.iter().enumerate().map(read).collect()
@@ -50,7 +54,11 @@ pub(super) fn lease(lease: Option<types::Lease>) -> Result<Lease, Error> {
     if lease.epoch < 1 {
         return Err(Error::field("lease.epoch", "is not a number from 1"));
     }
-    Ok(Lease { work, attempt: lease.attempt, epoch: lease.epoch })
+    Ok(Lease {
+        work,
+        attempt: lease.attempt,
+        epoch: lease.epoch,
+    })
 }
 
 fn duration(
@@ -104,7 +112,11 @@ pub(super) fn claim_spec(spec: Option<pb::ClaimSpec>, actor: &str) -> Result<Cla
     Ok(ClaimSpec {
         binding: spec.binding,
         scope: Some(spec.scope).filter(|scope| !scope.is_empty()),
-        owner: if spec.owner.is_empty() { actor.to_owned() } else { spec.owner },
+        owner: if spec.owner.is_empty() {
+            actor.to_owned()
+        } else {
+            spec.owner
+        },
         registration: Some(spec.registration).filter(|revision| *revision > 0),
         lease: lease_duration("spec.lease", spec.lease)?,
     })
@@ -118,7 +130,10 @@ pub(super) fn capabilities(given: &[i32]) -> Result<i16, Error> {
             Ok(pb::Capability::Inject) => 1,
             Ok(pb::Capability::Interrupt) => 2,
             Ok(pb::Capability::Unspecified) | Err(_) => {
-                return Err(Error::field(format!("capabilities[{i}]"), "is not a capability"));
+                return Err(Error::field(
+                    format!("capabilities[{i}]"),
+                    "is not a capability",
+                ));
             }
         };
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
+use weir_kernel::WorkState;
 use weir_kernel::limits::{self, MAX_IDENTIFIER, MAX_RESULT, MAX_TEXT};
 use weir_proto::lifecycle::v1 as pb;
 use weir_proto::lifecycle::v1::executor_service_server::ExecutorService;
@@ -56,8 +57,7 @@ impl ExecutorService for Executors {
         request: Request<Streaming<pb::ClaimRequest>>,
     ) -> Result<Response<Self::ClaimStream>, Status> {
         let (tenant, actor, requests) = self.context.caller(request).await?;
-        let batches =
-            claiming::serve(Arc::clone(&self.claimer), tenant, &actor, requests).await?;
+        let batches = claiming::serve(Arc::clone(&self.claimer), tenant, &actor, requests).await?;
         Ok(Response::new(batches))
     }
 
@@ -72,7 +72,10 @@ impl ExecutorService for Executors {
             0 => 1,
             most @ 1..=1_000 => most,
             most => {
-                return Err(status(Error::field("max_works", format!("is {most}, not 1 to 1000"))));
+                return Err(status(Error::field(
+                    "max_works",
+                    format!("is {most}, not 1 to 1000"),
+                )));
             }
         };
         let works = self.claimer.once(tenant, &spec, most, wait).await?;
@@ -86,11 +89,26 @@ impl ExecutorService for Executors {
         let (tenant, _, message) = self.context.caller(request).await?;
         let lease = decode::lease(message.lease).map_err(status)?;
         let extend = decode::lease_duration("extend", message.extend).map_err(status)?;
-        let renewal =
-            self.context.db.run(&Renew { tenant, lease, extend }).await.map_err(status)?;
+        let renewal = self
+            .context
+            .db
+            .run(&Renew {
+                tenant,
+                lease,
+                extend,
+            })
+            .await
+            .map_err(status)?;
         Ok(Response::new(match renewal {
-            Renewal::Cancelled => pb::RenewResponse { cancelled: true, ..Default::default() },
-            Renewal::Extended { until, injects, interrupts } => pb::RenewResponse {
+            Renewal::Cancelled => pb::RenewResponse {
+                cancelled: true,
+                ..Default::default()
+            },
+            Renewal::Extended {
+                until,
+                injects,
+                interrupts,
+            } => pb::RenewResponse {
                 lease_until: Some(weir_rpc::convert::timestamp(until)),
                 injects: injects.into_iter().map(convert::event).collect(),
                 interrupts: interrupts.into_iter().map(convert::event).collect(),
@@ -106,8 +124,18 @@ impl ExecutorService for Executors {
         let (tenant, _, message) = self.context.caller(request).await?;
         let lease = decode::lease(message.lease).map_err(status)?;
         let events = decode::events("events", &message.events).map_err(status)?;
-        self.context.db.run(&Acknowledge { tenant, lease, events }).await.map_err(status)?;
-        Ok(Response::new(pb::AcknowledgeResponse { events: message.events }))
+        self.context
+            .db
+            .run(&Acknowledge {
+                tenant,
+                lease,
+                events,
+            })
+            .await
+            .map_err(status)?;
+        Ok(Response::new(pb::AcknowledgeResponse {
+            events: message.events,
+        }))
     }
 
     async fn complete(
@@ -117,10 +145,25 @@ impl ExecutorService for Executors {
         let (tenant, _, message) = self.context.caller(request).await?;
         let lease = decode::lease(message.lease).map_err(status)?;
         let result = message.result;
-        limits::text("result", &result, MAX_RESULT).map_err(Error::from).map_err(status)?;
-        let ended =
-            self.context.db.run(&Complete { tenant, lease, result }).await.map_err(status)?;
-        Ok(Response::new(pb::CompleteResponse { state: convert::state(ended.state).into() }))
+        limits::text("result", &result, MAX_RESULT)
+            .map_err(Error::from)
+            .map_err(status)?;
+        let ended = self
+            .context
+            .db
+            .run(&Complete {
+                tenant,
+                lease,
+                result,
+            })
+            .await
+            .map_err(status)?;
+        if ended.state == WorkState::Ready {
+            self.claimer.hints.work_ready();
+        }
+        Ok(Response::new(pb::CompleteResponse {
+            state: convert::state(ended.state).into(),
+        }))
     }
 
     async fn fail(
@@ -134,7 +177,10 @@ impl ExecutorService for Executors {
             let failure = match pb::FailureKind::try_from(message.kind) {
                 Ok(pb::FailureKind::Retryable) => Failure::Retryable(after),
                 Ok(pb::FailureKind::Permanent) if after.is_some() => {
-                    return Err(Error::field("retry_after", "is for retryable failures only"));
+                    return Err(Error::field(
+                        "retry_after",
+                        "is for retryable failures only",
+                    ));
                 }
                 Ok(pb::FailureKind::Permanent) => Failure::Permanent,
                 Ok(pb::FailureKind::Unspecified) | Err(_) => {
@@ -142,7 +188,12 @@ impl ExecutorService for Executors {
                 }
             };
             let lease = decode::lease(message.lease.clone())?;
-            Ok(Fail { tenant, lease, failure, error: message.error.clone() })
+            Ok(Fail {
+                tenant,
+                lease,
+                failure,
+                error: message.error.clone(),
+            })
         };
         let command = decode().map_err(status)?;
         let ended = self.context.db.run(&command).await.map_err(status)?;
@@ -158,10 +209,17 @@ impl ExecutorService for Executors {
     ) -> Result<Response<pb::ReleaseResponse>, Status> {
         let (tenant, _, message) = self.context.caller(request).await?;
         let lease = decode::lease(message.lease).map_err(status)?;
-        let ended = self.context.db.run(&Release { tenant, lease }).await.map_err(status)?;
+        let ended = self
+            .context
+            .db
+            .run(&Release { tenant, lease })
+            .await
+            .map_err(status)?;
         // Another worker of this process may take it at once.
         self.claimer.hints.work_ready();
-        Ok(Response::new(pb::ReleaseResponse { state: convert::state(ended.state).into() }))
+        Ok(Response::new(pb::ReleaseResponse {
+            state: convert::state(ended.state).into(),
+        }))
     }
 
     async fn park(

@@ -15,6 +15,9 @@ impl InspectService for Inspect {
         &self,
         _: Request<pb::DiagnoseRequest>,
     ) -> Result<Response<pb::DiagnoseResponse>, Status> {
-        Err(unimplemented("Diagnose", "the doctor's checks of work come with the next version"))
+        Err(unimplemented(
+            "Diagnose",
+            "the doctor's checks of work come with the next version",
+        ))
     }
 }

@@ -40,7 +40,9 @@ impl WorkService for Works {
     ) -> Result<Response<pb::GetWorkResponse>, Status> {
         let (tenant, _, message) = self.context.caller(request).await?;
         let view = self.find(tenant, &message).await.map_err(status)?;
-        Ok(Response::new(pb::GetWorkResponse { work: Some(convert::work(view)) }))
+        Ok(Response::new(pb::GetWorkResponse {
+            work: Some(convert::work(view)),
+        }))
     }
 
     async fn list_works(
@@ -50,7 +52,10 @@ impl WorkService for Works {
         let (tenant, _, message) = self.context.caller(request).await?;
         let (works, next_page_token) = self.list(tenant, message).await.map_err(status)?;
         let works = works.into_iter().map(convert::work).collect();
-        Ok(Response::new(pb::ListWorksResponse { works, next_page_token }))
+        Ok(Response::new(pb::ListWorksResponse {
+            works,
+            next_page_token,
+        }))
     }
 
     async fn cancel_work(
@@ -64,10 +69,18 @@ impl WorkService for Works {
             limits::required_text("reason", &message.reason, MAX_TEXT)?;
             let method = "weir.lifecycle.v1.WorkService/CancelWork";
             let request = request_key(tenant, &actor, method, request_id, &message)?;
-            Ok(CancelWork { tenant, actor, work, reason: message.reason, request })
+            Ok(CancelWork {
+                tenant,
+                actor,
+                work,
+                reason: message.reason,
+                request,
+            })
         };
         let command = decode().map_err(status)?;
-        Ok(Response::new(self.context.db.run(&command).await.map_err(status)?))
+        Ok(Response::new(
+            self.context.db.run(&command).await.map_err(status)?,
+        ))
     }
 
     async fn release_work(
@@ -81,7 +94,13 @@ impl WorkService for Works {
             limits::required_text("reason", &message.reason, MAX_TEXT)?;
             let method = "weir.lifecycle.v1.WorkService/ReleaseWork";
             let request = request_key(tenant, &actor, method, request_id, &message)?;
-            Ok(ReleaseWork { tenant, actor, work, reason: message.reason, request })
+            Ok(ReleaseWork {
+                tenant,
+                actor,
+                work,
+                reason: message.reason,
+                request,
+            })
         };
         let command = decode().map_err(status)?;
         let response = self.context.db.run(&command).await.map_err(status)?;
@@ -102,8 +121,14 @@ impl WorkService for Works {
             Ok((work, rows, token))
         };
         let (work, rows, next_page_token) = read().await.map_err(status)?;
-        let attempts = rows.into_iter().map(|row| convert::attempt(work, row)).collect();
-        Ok(Response::new(pb::ListAttemptsResponse { attempts, next_page_token }))
+        let attempts = rows
+            .into_iter()
+            .map(|row| convert::attempt(work, row))
+            .collect();
+        Ok(Response::new(pb::ListAttemptsResponse {
+            attempts,
+            next_page_token,
+        }))
     }
 
     async fn list_inputs(
@@ -119,8 +144,14 @@ impl WorkService for Works {
             Ok((work, rows, token))
         };
         let (work, rows, next_page_token) = read().await.map_err(status)?;
-        let inputs = rows.into_iter().map(|row| convert::input(work, row)).collect();
-        Ok(Response::new(pb::ListInputsResponse { inputs, next_page_token }))
+        let inputs = rows
+            .into_iter()
+            .map(|row| convert::input(work, row))
+            .collect();
+        Ok(Response::new(pb::ListInputsResponse {
+            inputs,
+            next_page_token,
+        }))
     }
 
     type WatchWorkStream = BoxStream<'static, Result<pb::WatchWorkResponse, Status>>;
@@ -129,28 +160,40 @@ impl WorkService for Works {
         &self,
         _: Request<pb::WatchWorkRequest>,
     ) -> Result<Response<Self::WatchWorkStream>, Status> {
-        Err(unimplemented("WatchWork", "poll GetWork until the next version"))
+        Err(unimplemented(
+            "WatchWork",
+            "poll GetWork until the next version",
+        ))
     }
 
     async fn rebind_work(
         &self,
         _: Request<pb::RebindWorkRequest>,
     ) -> Result<Response<pb::RebindWorkResponse>, Status> {
-        Err(unimplemented("RebindWork", "rebinding comes with the next version"))
+        Err(unimplemented(
+            "RebindWork",
+            "rebinding comes with the next version",
+        ))
     }
 
     async fn send_input(
         &self,
         _: Request<pb::SendInputRequest>,
     ) -> Result<Response<pb::SendInputResponse>, Status> {
-        Err(unimplemented("SendInput", "publish an event with a key of the work instead"))
+        Err(unimplemented(
+            "SendInput",
+            "publish an event with a key of the work instead",
+        ))
     }
 
     async fn create_successor(
         &self,
         _: Request<pb::CreateSuccessorRequest>,
     ) -> Result<Response<pb::CreateSuccessorResponse>, Status> {
-        Err(unimplemented("CreateSuccessor", "successors come with the next version"))
+        Err(unimplemented(
+            "CreateSuccessor",
+            "successors come with the next version",
+        ))
     }
 
     type BulkCancelStream = BoxStream<'static, Result<pb::BulkCancelResponse, Status>>;
@@ -159,7 +202,10 @@ impl WorkService for Works {
         &self,
         _: Request<pb::BulkCancelRequest>,
     ) -> Result<Response<Self::BulkCancelStream>, Status> {
-        Err(unimplemented("BulkCancel", "cancel one by one until the next version"))
+        Err(unimplemented(
+            "BulkCancel",
+            "cancel one by one until the next version",
+        ))
     }
 
     type BulkReleaseStream = BoxStream<'static, Result<pb::BulkReleaseResponse, Status>>;
@@ -168,7 +214,10 @@ impl WorkService for Works {
         &self,
         _: Request<pb::BulkReleaseRequest>,
     ) -> Result<Response<Self::BulkReleaseStream>, Status> {
-        Err(unimplemented("BulkRelease", "release one by one until the next version"))
+        Err(unimplemented(
+            "BulkRelease",
+            "release one by one until the next version",
+        ))
     }
 }
 
@@ -235,7 +284,12 @@ fn create_work(
         scope: message.scope,
         binding: message.binding,
         keys: message.keys.into_iter().collect(),
-        data: message.text_data,
+        // The envelope says JSON.
+        data: if message.text_data.is_empty() {
+            "{}".to_owned()
+        } else {
+            message.text_data
+        },
         reason: message.reason,
         request,
     })

@@ -52,7 +52,10 @@ pub(crate) async fn list_queued_lanes(
         .bind(&ids)
         .fetch_all(tx.conn())
         .await?;
-    Ok(rows.into_iter().map(|(binding, priority)| (BindingId(binding), priority)).collect())
+    Ok(rows
+        .into_iter()
+        .map(|(binding, priority)| (BindingId(binding), priority))
+        .collect())
 }
 
 /// How many Works to take from a lane, and what to pin for them.

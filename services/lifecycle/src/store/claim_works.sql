@@ -3,7 +3,7 @@
 -- $6 quotas, $7 max attempts, $8 capabilities, $9 leases in ms, $10 registrations, $11 digests;
 -- $12 most works, $13 most inputs a work, $14 most bytes a work and a batch.
 -- Locks ready rows only, with SKIP LOCKED, and so waits for nobody. Rows past the batch's bytes stay
--- locked to the commit and unclaimed.
+-- locked to the commit and unclaimed. OFFSET 0 keeps a lookup an index probe, whatever the statistics say.
 WITH taken AS MATERIALIZED (
     SELECT row_number() OVER () AS turn, l.*, r.*
     FROM unnest($4::int4[], $5::int2[], $6::int4[], $7::int2[], $8::int2[], $9::int8[], $10::int8[], $11::uuid[])
@@ -74,6 +74,7 @@ WITH taken AS MATERIALIZED (
             SELECT l.ctid AS at
             FROM weir.intent AS l
             WHERE l.tenant_id = $1 AND l.work_id = c.work_id AND l.epoch = c.old_epoch AND l.state IN (1, 2)
+            OFFSET 0
         ) AS x
         WHERE c.old_owner <> ''
     ) AS s

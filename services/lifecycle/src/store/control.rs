@@ -72,14 +72,15 @@ pub(crate) async fn read_scope_of(
     tenant: TenantId,
     work: WorkId,
 ) -> Result<ScopeId, Error> {
-    let scope: Option<i32> = sqlx::query_scalar(
-        "SELECT scope_id FROM weir.work WHERE tenant_id = $1 AND work_id = $2",
-    )
-    .bind(tenant.0)
-    .bind(work.0)
-    .fetch_optional(tx.conn())
-    .await?;
-    scope.map(ScopeId).ok_or_else(|| weir_work::Error::WorkNotFound(work).into())
+    let scope: Option<i32> =
+        sqlx::query_scalar("SELECT scope_id FROM weir.work WHERE tenant_id = $1 AND work_id = $2")
+            .bind(tenant.0)
+            .bind(work.0)
+            .fetch_optional(tx.conn())
+            .await?;
+    scope
+        .map(ScopeId)
+        .ok_or_else(|| weir_work::Error::WorkNotFound(work).into())
 }
 
 /// Says whether a wait of the Work is open.

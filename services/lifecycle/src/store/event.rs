@@ -52,9 +52,14 @@ impl TryFrom<EventRow> for StoredEvent {
     type Error = Error;
 
     fn try_from(row: EventRow) -> Result<Self, Error> {
-        let payload = row.payload.map(|bytes| Payload { bytes, is_text: row.is_text });
+        let payload = row.payload.map(|bytes| Payload {
+            bytes,
+            is_text: row.is_text,
+        });
         // Without a body, retention has taken the event: identity is all that is left.
-        let attributes = row.attributes.unwrap_or_else(|| br#"{"v":"1.0","a":{}}"#.to_vec());
+        let attributes = row
+            .attributes
+            .unwrap_or_else(|| br#"{"v":"1.0","a":{}}"#.to_vec());
         Ok(Self {
             uid: EventUid(row.uid),
             scope: row.scope,
@@ -84,7 +89,9 @@ pub(crate) async fn read_events(
         .bind(&uids)
         .fetch_all(conn)
         .await?;
-    rows.into_iter().map(|row| StoredEvent::try_from(row).map(|event| (event.uid, event))).collect()
+    rows.into_iter()
+        .map(|row| StoredEvent::try_from(row).map(|event| (event.uid, event)))
+        .collect()
 }
 
 /// Reads the keys of Works, sorted.
@@ -99,5 +106,8 @@ pub(crate) async fn read_keys(
         .bind(&ids)
         .fetch_all(conn)
         .await?;
-    Ok(rows.into_iter().map(|(work, keys)| (WorkId(work), keys)).collect())
+    Ok(rows
+        .into_iter()
+        .map(|(work, keys)| (WorkId(work), keys))
+        .collect())
 }

@@ -19,10 +19,16 @@ async fn l02_a_stale_epoch_changes_nothing() {
     assert_eq!(reason(world.complete(&first).await), "LEASE_LOST");
     assert_eq!(reason(world.fail(&first).await), "LEASE_LOST");
     assert_eq!(reason(world.renew(&first).await), "LEASE_LOST");
-    let mixed = Lease { epoch: second.epoch, ..first.clone() };
+    let mixed = Lease {
+        epoch: second.epoch,
+        ..first.clone()
+    };
     assert_eq!(reason(world.complete(&mixed).await), "LEASE_LOST");
     assert_eq!(world.get(work).await, before);
-    assert_eq!(world.complete(&second).await.expect("it holds the lease"), WorkState::Completed);
+    assert_eq!(
+        world.complete(&second).await.expect("it holds the lease"),
+        WorkState::Completed
+    );
 }
 
 #[tokio::test]
@@ -36,7 +42,11 @@ async fn l02_an_expired_lease_has_no_authority_before_anybody_takes_over() {
     world.db.advance(Duration::from_secs(20)).await;
     world.renew(&held).await.expect("the renewal extended it");
     world.expire().await;
-    assert_eq!(reason(world.renew(&held).await), "LEASE_LOST", "renewal cannot revive");
+    assert_eq!(
+        reason(world.renew(&held).await),
+        "LEASE_LOST",
+        "renewal cannot revive"
+    );
     assert_eq!(reason(world.complete(&held).await), "LEASE_LOST");
 }
 
@@ -45,10 +55,22 @@ async fn l02_another_tenants_work_is_absent() {
     let world = World::new().await;
     world.queued(1).await;
     let held = lease(&world.claim_one().await);
-    let request = pb::CompleteRequest { lease: Some(held.clone()), result: String::new() };
-    assert_eq!(reason(world.foreign_executor().complete(request).await), "WORK_NOT_FOUND");
-    let request = pb::RenewRequest { lease: Some(held), extend: None };
-    assert_eq!(reason(world.foreign_executor().renew(request).await), "WORK_NOT_FOUND");
+    let request = pb::CompleteRequest {
+        lease: Some(held.clone()),
+        result: String::new(),
+    };
+    assert_eq!(
+        reason(world.foreign_executor().complete(request).await),
+        "WORK_NOT_FOUND"
+    );
+    let request = pb::RenewRequest {
+        lease: Some(held),
+        extend: None,
+    };
+    assert_eq!(
+        reason(world.foreign_executor().renew(request).await),
+        "WORK_NOT_FOUND"
+    );
 }
 
 #[tokio::test]
@@ -60,9 +82,19 @@ async fn l06_unrouted_input_blocks_complete() {
     let refused = Problem::from(&world.complete(&held).await.expect_err("refused"));
     assert_eq!(refused.reason, "UNROUTED_INPUT");
     assert!(refused.retry_after.is_some());
-    assert!(refused.message.contains(&event.to_string()), "{}", refused.message);
+    assert!(
+        refused.message.contains(&event.to_string()),
+        "{}",
+        refused.message
+    );
     world.run("UPDATE weir.pending SET state = 4").await;
-    assert_eq!(world.complete(&held).await.expect("a conflict blocks nobody"), WorkState::Completed);
+    assert_eq!(
+        world
+            .complete(&held)
+            .await
+            .expect("a conflict blocks nobody"),
+        WorkState::Completed
+    );
 }
 
 #[tokio::test]
@@ -75,7 +107,11 @@ async fn l06_input_left_makes_the_work_ready_again() {
     let seen = world.get(work).await;
     assert_eq!((seen.tries, seen.open_inputs, seen.attempts), (0, 1, 1));
     let next = world.claim_one().await;
-    assert_eq!(uids(&next), [late.to_string()], "consumed input never returns");
+    assert_eq!(
+        uids(&next),
+        [late.to_string()],
+        "consumed input never returns"
+    );
     assert_eq!((lease(&next).attempt, lease(&next).epoch), (2, 2));
     assert_eq!(next.trigger, late.to_string());
 }
@@ -87,10 +123,34 @@ async fn l06_deferred_input_leaves_the_work_ready_and_is_due() {
     let held = lease(&world.claim_one().await);
     let event = world.unrouted(work, 3, Some(1)).await;
     assert_eq!(world.complete(&held).await.expect("live"), WorkState::Ready);
-    assert_eq!(world.count("SELECT count(*) FROM weir.pending WHERE state = 1").await, 1);
-    assert!(world.claim().await.is_empty(), "not claimable without queued input");
+    assert_eq!(
+        world
+            .count("SELECT count(*) FROM weir.pending WHERE state = 1")
+            .await,
+        1
+    );
+    assert!(
+        world.claim().await.is_empty(),
+        "not claimable without queued input"
+    );
     let blocker = world.get(work).await.blocked_by.expect("an answer has it");
-    assert_eq!((blocker.kind.as_str(), blocker.event), ("event", event.to_string()));
+    assert_eq!(
+        (blocker.kind.as_str(), blocker.event),
+        ("event", event.to_string())
+    );
+}
+
+#[tokio::test]
+async fn l06_complete_leaves_a_deferred_event_to_the_router_that_has_it() {
+    let world = World::new().await;
+    let work = world.queued(1).await;
+    let held = lease(&world.claim_one().await);
+    world.unrouted(work, 3, Some(1)).await;
+    let mut router = world.db.hold().await;
+    router.run("SELECT FROM weir.pending FOR UPDATE").await;
+    // Pending rows come before work rows: waiting here could be a deadlock.
+    assert_eq!(world.complete(&held).await.expect("live"), WorkState::Ready);
+    router.release().await;
 }
 
 #[tokio::test]
@@ -121,18 +181,38 @@ async fn l07_a_retryable_failure_backs_off_and_exhaustion_holds() {
     let work = world.queued(1).await;
     for attempt in 1..=2 {
         let claimed = world.claim_one().await;
-        assert_eq!((lease(&claimed).attempt, claimed.tries, claimed.inputs.len()), (attempt, attempt, 1));
+        assert_eq!(
+            (lease(&claimed).attempt, claimed.tries, claimed.inputs.len()),
+            (attempt, attempt, 1)
+        );
         let answer = world.fail(&lease(&claimed)).await.expect("live");
         assert_eq!(answer.state(), WorkState::Ready);
         assert!(answer.next_try.is_some());
-        assert_eq!(world.get(work).await.blocked_by.expect("an answer has it").kind, "backoff");
-        assert!(world.claim().await.is_empty(), "not before the backoff is over");
+        assert_eq!(
+            world
+                .get(work)
+                .await
+                .blocked_by
+                .expect("an answer has it")
+                .kind,
+            "backoff"
+        );
+        assert!(
+            world.claim().await.is_empty(),
+            "not before the backoff is over"
+        );
         world.db.advance(Duration::from_secs(1 << attempt)).await;
     }
     let third = lease(&world.claim_one().await);
-    assert_eq!(world.fail(&third).await.expect("live").state(), WorkState::Held);
+    assert_eq!(
+        world.fail(&third).await.expect("live").state(),
+        WorkState::Held
+    );
     let seen = world.get(work).await;
-    assert_eq!((seen.held_reason.as_str(), seen.tries), ("attempts_exhausted", 3));
+    assert_eq!(
+        (seen.held_reason.as_str(), seen.tries),
+        ("attempts_exhausted", 3)
+    );
     assert!(world.claim().await.is_empty());
 }
 
@@ -147,16 +227,38 @@ async fn l07_a_permanent_failure_ends_the_work_and_abandons_its_input() {
         error: error.to_owned(),
         retry_after: None,
     };
-    let answer = world.executor().fail(request("no")).await.expect("live").into_inner();
+    let answer = world
+        .executor()
+        .fail(request("no"))
+        .await
+        .expect("live")
+        .into_inner();
     assert_eq!(answer.state(), WorkState::Failed);
-    let again = world.executor().fail(request("no")).await.expect("a repeat").into_inner();
+    let again = world
+        .executor()
+        .fail(request("no"))
+        .await
+        .expect("a repeat")
+        .into_inner();
     assert_eq!(again, answer);
-    assert_eq!(reason(world.executor().fail(request("other")).await), "REQUEST_CONFLICT");
+    assert_eq!(
+        reason(world.executor().fail(request("other")).await),
+        "REQUEST_CONFLICT"
+    );
     assert_eq!(reason(world.complete(&held).await), "LEASE_LOST");
     let attempt = world.attempts(work).await.remove(0);
-    assert_eq!((attempt.outcome(), attempt.error.as_str()), (AttemptOutcome::FailedPermanent, "no"));
+    assert_eq!(
+        (attempt.outcome(), attempt.error.as_str()),
+        (AttemptOutcome::FailedPermanent, "no")
+    );
     let abandoned = weir_proto::types::v1::InputState::Abandoned;
-    assert!(world.inputs(work).await.iter().all(|input| input.state() == abandoned));
+    assert!(
+        world
+            .inputs(work)
+            .await
+            .iter()
+            .all(|input| input.state() == abandoned)
+    );
 }
 
 #[tokio::test]
@@ -166,10 +268,22 @@ async fn l07_a_release_is_not_counted() {
     for attempt in 1..=4 {
         let claimed = world.claim_one().await;
         assert_eq!((lease(&claimed).attempt, claimed.tries), (attempt, 1));
-        let request = pb::ReleaseRequest { lease: Some(lease(&claimed)) };
-        let answer = world.executor().release(request.clone()).await.expect("live").into_inner();
+        let request = pb::ReleaseRequest {
+            lease: Some(lease(&claimed)),
+        };
+        let answer = world
+            .executor()
+            .release(request.clone())
+            .await
+            .expect("live")
+            .into_inner();
         assert_eq!(answer.state(), WorkState::Ready);
-        let again = world.executor().release(request).await.expect("a repeat").into_inner();
+        let again = world
+            .executor()
+            .release(request)
+            .await
+            .expect("a repeat")
+            .into_inner();
         assert_eq!(again, answer);
     }
     assert_eq!(world.attempts(work).await.len(), 4);
@@ -183,9 +297,19 @@ async fn o08_a_repeated_complete_answers_the_first_outcome() {
     let late = world.more(work, 1).await;
     assert_eq!(world.complete(&held).await.expect("live"), WorkState::Ready);
     let second = lease(&world.claim_one().await);
-    assert_eq!(world.complete(&second).await.expect("live"), WorkState::Completed);
+    assert_eq!(
+        world.complete(&second).await.expect("live"),
+        WorkState::Completed
+    );
     let stored = world.complete(&held).await.expect("a repeat");
-    assert_eq!(stored, WorkState::Ready, "the outcome of then, {late} is consumed since");
-    assert_eq!(reason(world.complete_with(&held, "else").await), "REQUEST_CONFLICT");
+    assert_eq!(
+        stored,
+        WorkState::Ready,
+        "the outcome of then, {late} is consumed since"
+    );
+    assert_eq!(
+        reason(world.complete_with(&held, "else").await),
+        "REQUEST_CONFLICT"
+    );
     assert_eq!(world.attempts(work).await.len(), 2);
 }

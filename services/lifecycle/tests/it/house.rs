@@ -23,8 +23,16 @@ async fn l07_a_work_whose_workers_die_is_held_after_the_last_lease() {
     assert!(world.claim().await.is_empty(), "its attempts are spent");
     assert_eq!(hold_exhausted(&db).await.expect("swept"), Progress::Idle);
     let seen = world.get(work).await;
-    assert_eq!((seen.state(), seen.attempts, seen.tries), (WorkState::Held, 3, 3));
-    let outcomes: Vec<AttemptOutcome> = world.attempts(work).await.iter().map(|a| a.outcome()).collect();
+    assert_eq!(
+        (seen.state(), seen.attempts, seen.tries),
+        (WorkState::Held, 3, 3)
+    );
+    let outcomes: Vec<AttemptOutcome> = world
+        .attempts(work)
+        .await
+        .iter()
+        .map(|a| a.outcome())
+        .collect();
     assert_eq!(outcomes, [AttemptOutcome::LeaseLost; 3]);
 }
 
@@ -36,14 +44,41 @@ async fn o08_answers_are_forgotten_after_a_day() {
         capabilities: vec![pb::Capability::Interrupt.into()],
         request_id: "r".to_owned(),
     };
-    let first = world.executor().register_executor(request.clone()).await.expect("registered").into_inner();
+    let first = world
+        .executor()
+        .register_executor(request.clone())
+        .await
+        .expect("registered")
+        .into_inner();
     assert_eq!(first.revision, 1);
-    let again = world.executor().register_executor(request.clone()).await.expect("a repeat").into_inner();
+    let again = world
+        .executor()
+        .register_executor(request.clone())
+        .await
+        .expect("a repeat")
+        .into_inner();
     assert_eq!(again, first);
-    let more = pb::RegisterExecutorRequest { capabilities: vec![1, 2], request_id: String::new(), ..request };
-    let second = world.executor().register_executor(more.clone()).await.expect("registered").into_inner();
-    assert_eq!(second.revision, 2, "other capabilities are another revision");
-    let same = world.executor().register_executor(more).await.expect("registered").into_inner();
+    let more = pb::RegisterExecutorRequest {
+        capabilities: vec![1, 2],
+        request_id: String::new(),
+        ..request
+    };
+    let second = world
+        .executor()
+        .register_executor(more.clone())
+        .await
+        .expect("registered")
+        .into_inner();
+    assert_eq!(
+        second.revision, 2,
+        "other capabilities are another revision"
+    );
+    let same = world
+        .executor()
+        .register_executor(more)
+        .await
+        .expect("registered")
+        .into_inner();
     assert_eq!(same, second);
     let db = world.db.open("sweep");
     forget_requests(&db).await.expect("swept");

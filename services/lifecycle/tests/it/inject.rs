@@ -24,7 +24,10 @@ async fn injected(world: &World, work: Uuid, held: &Lease) -> Uuid {
 }
 
 fn ack(held: &Lease, uid: Uuid) -> pb::AcknowledgeRequest {
-    pb::AcknowledgeRequest { lease: Some(held.clone()), events: vec![uid.to_string()] }
+    pb::AcknowledgeRequest {
+        lease: Some(held.clone()),
+        events: vec![uid.to_string()],
+    }
 }
 
 #[tokio::test]
@@ -37,17 +40,42 @@ async fn l05_injected_input_is_consumed_by_its_acknowledgement_only() {
     let offered = world.renew(&held).await.expect("live").injects;
     let offered: Vec<String> = offered.into_iter().map(|event| event.uid).collect();
     assert_eq!(offered, [taken.to_string(), missed.to_string()]);
-    let answer = world.executor().acknowledge(ack(&held, taken)).await.expect("live").into_inner();
+    let answer = world
+        .executor()
+        .acknowledge(ack(&held, taken))
+        .await
+        .expect("live")
+        .into_inner();
     assert_eq!(answer.events, [taken.to_string()]);
-    world.executor().acknowledge(ack(&held, taken)).await.expect("a repeat answers the same");
+    world
+        .executor()
+        .acknowledge(ack(&held, taken))
+        .await
+        .expect("a repeat answers the same");
     let stranger = Uuid::now_v7();
-    assert_eq!(reason(world.executor().acknowledge(ack(&held, stranger)).await), "INTENT_NOT_FOUND");
+    assert_eq!(
+        reason(world.executor().acknowledge(ack(&held, stranger)).await),
+        "INTENT_NOT_FOUND"
+    );
     let inputs = world.inputs(work).await;
-    assert_eq!((inputs[1].state(), inputs[1].attempt), (InputState::Consumed, 1));
-    assert_eq!((inputs[2].state(), inputs[2].intent.as_str()), (InputState::Queued, "inject"));
+    assert_eq!(
+        (inputs[1].state(), inputs[1].attempt),
+        (InputState::Consumed, 1)
+    );
+    assert_eq!(
+        (inputs[2].state(), inputs[2].intent.as_str()),
+        (InputState::Queued, "inject")
+    );
     assert_eq!(world.complete(&held).await.expect("live"), WorkState::Ready);
-    world.executor().acknowledge(ack(&held, taken)).await.expect("what was taken stays taken");
-    assert_eq!(reason(world.executor().acknowledge(ack(&held, missed)).await), "LEASE_LOST");
+    world
+        .executor()
+        .acknowledge(ack(&held, taken))
+        .await
+        .expect("what was taken stays taken");
+    assert_eq!(
+        reason(world.executor().acknowledge(ack(&held, missed)).await),
+        "LEASE_LOST"
+    );
     assert_eq!(uids(&world.claim_one().await), [missed.to_string()]);
 }
 
@@ -60,7 +88,22 @@ async fn l05_a_new_epoch_voids_the_intent_and_keeps_the_input() {
     world.expire().await;
     let second = world.claim_one().await;
     assert!(uids(&second).contains(&event.to_string()));
-    assert!(world.renew(&lease(&second)).await.expect("live").injects.is_empty());
-    assert_eq!(world.count("SELECT count(*) FROM weir.intent WHERE state = 4").await, 1);
-    assert_eq!(reason(world.executor().acknowledge(ack(&first, event)).await), "LEASE_LOST");
+    assert!(
+        world
+            .renew(&lease(&second))
+            .await
+            .expect("live")
+            .injects
+            .is_empty()
+    );
+    assert_eq!(
+        world
+            .count("SELECT count(*) FROM weir.intent WHERE state = 4")
+            .await,
+        1
+    );
+    assert_eq!(
+        reason(world.executor().acknowledge(ack(&first, event)).await),
+        "LEASE_LOST"
+    );
 }

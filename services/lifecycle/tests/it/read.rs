@@ -10,7 +10,14 @@ use crate::world::{World, lease, reason};
 async fn a_work_says_what_would_move_it() {
     let world = World::new().await;
     let work = world.queued(1).await;
-    let kind = async || world.get(work).await.blocked_by.expect("an answer has it").kind;
+    let kind = async || {
+        world
+            .get(work)
+            .await
+            .blocked_by
+            .expect("an answer has it")
+            .kind
+    };
     assert_eq!(kind().await, "unclaimed");
     let held = lease(&world.claim_one().await);
     assert_eq!(kind().await, "lease");
@@ -36,15 +43,41 @@ async fn a_work_is_found_by_key_and_hidden_from_other_tenants() {
         scope: scope.to_owned(),
         key: key.to_owned(),
     };
-    let found = world.works().get_work(by_key("root", "k")).await.expect("found").into_inner();
+    let found = world
+        .works()
+        .get_work(by_key("root", "k"))
+        .await
+        .expect("found")
+        .into_inner();
     assert_eq!(found.work.expect("an answer has it").work, work.to_string());
-    assert_eq!(reason(world.works().get_work(by_key("root", "x")).await), "WORK_NOT_FOUND");
-    assert_eq!(reason(world.works().get_work(by_key("nope", "k")).await), "SCOPE_NOT_FOUND");
-    assert_eq!(reason(world.foreign().get_work(by_key("root", "k")).await), "WORK_NOT_FOUND");
-    let by_id = pb::GetWorkRequest { work: work.to_string(), ..Default::default() };
-    assert_eq!(reason(world.foreign().get_work(by_id).await), "WORK_NOT_FOUND");
-    let list = pb::ListInputsRequest { work: Uuid::now_v7().to_string(), ..Default::default() };
-    assert_eq!(reason(world.works().list_inputs(list).await), "WORK_NOT_FOUND");
+    assert_eq!(
+        reason(world.works().get_work(by_key("root", "x")).await),
+        "WORK_NOT_FOUND"
+    );
+    assert_eq!(
+        reason(world.works().get_work(by_key("nope", "k")).await),
+        "SCOPE_NOT_FOUND"
+    );
+    assert_eq!(
+        reason(world.foreign().get_work(by_key("root", "k")).await),
+        "WORK_NOT_FOUND"
+    );
+    let by_id = pb::GetWorkRequest {
+        work: work.to_string(),
+        ..Default::default()
+    };
+    assert_eq!(
+        reason(world.foreign().get_work(by_id).await),
+        "WORK_NOT_FOUND"
+    );
+    let list = pb::ListInputsRequest {
+        work: Uuid::now_v7().to_string(),
+        ..Default::default()
+    };
+    assert_eq!(
+        reason(world.works().list_inputs(list).await),
+        "WORK_NOT_FOUND"
+    );
 }
 
 #[tokio::test]
@@ -55,10 +88,18 @@ async fn lists_page_and_filter_by_the_state_that_readers_see() {
         all.push(world.queued(1).await.to_string());
     }
     world.claim_one_of(2).await;
-    let mut request = pb::ListWorksRequest { page_size: 2, ..Default::default() };
+    let mut request = pb::ListWorksRequest {
+        page_size: 2,
+        ..Default::default()
+    };
     let mut seen = Vec::new();
     loop {
-        let page = world.works().list_works(request.clone()).await.expect("a page").into_inner();
+        let page = world
+            .works()
+            .list_works(request.clone())
+            .await
+            .expect("a page")
+            .into_inner();
         seen.extend(page.works.into_iter().map(|work| work.work));
         if page.next_page_token.is_empty() {
             break;
@@ -68,17 +109,55 @@ async fn lists_page_and_filter_by_the_state_that_readers_see() {
     all.reverse();
     assert_eq!(seen, all, "newest first");
     let counted = async |state: WorkState| {
-        let request = pb::ListWorksRequest { state: Some(state.into()), ..Default::default() };
-        world.works().list_works(request).await.expect("a page").into_inner().works.len()
+        let request = pb::ListWorksRequest {
+            state: Some(state.into()),
+            ..Default::default()
+        };
+        world
+            .works()
+            .list_works(request)
+            .await
+            .expect("a page")
+            .into_inner()
+            .works
+            .len()
     };
-    assert_eq!((counted(WorkState::Running).await, counted(WorkState::Ready).await), (2, 3));
+    assert_eq!(
+        (
+            counted(WorkState::Running).await,
+            counted(WorkState::Ready).await
+        ),
+        (2, 3)
+    );
     assert_eq!(counted(WorkState::Held).await, 0);
-    let elsewhere = pb::ListWorksRequest { scope: "side".to_owned(), ..Default::default() };
-    assert!(world.works().list_works(elsewhere).await.expect("a page").into_inner().works.is_empty());
-    let foreign = world.foreign().list_works(pb::ListWorksRequest::default()).await.expect("a page");
+    let elsewhere = pb::ListWorksRequest {
+        scope: "side".to_owned(),
+        ..Default::default()
+    };
+    assert!(
+        world
+            .works()
+            .list_works(elsewhere)
+            .await
+            .expect("a page")
+            .into_inner()
+            .works
+            .is_empty()
+    );
+    let foreign = world
+        .foreign()
+        .list_works(pb::ListWorksRequest::default())
+        .await
+        .expect("a page");
     assert!(foreign.into_inner().works.is_empty());
-    let bad = pb::ListWorksRequest { page_token: "x".to_owned(), ..Default::default() };
-    assert_eq!(reason(world.works().list_works(bad).await), "INVALID_REQUEST");
+    let bad = pb::ListWorksRequest {
+        page_token: "x".to_owned(),
+        ..Default::default()
+    };
+    assert_eq!(
+        reason(world.works().list_works(bad).await),
+        "INVALID_REQUEST"
+    );
 }
 
 #[tokio::test]
@@ -91,6 +170,12 @@ async fn inputs_name_the_attempt_that_consumed_them() {
     world.more(work, 1).await;
     world.complete(&held).await.expect("live");
     let inputs = world.inputs(work).await;
-    assert_eq!((inputs[0].state(), inputs[0].attempt), (InputState::Consumed, 2));
-    assert_eq!((inputs[1].state(), inputs[1].attempt), (InputState::Queued, 0));
+    assert_eq!(
+        (inputs[0].state(), inputs[0].attempt),
+        (InputState::Consumed, 2)
+    );
+    assert_eq!(
+        (inputs[1].state(), inputs[1].attempt),
+        (InputState::Queued, 0)
+    );
 }

@@ -50,11 +50,19 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new() -> World {
         let db = TestDb::new().await;
-        sqlx::raw_sql(CONFIGURATION).execute(db.pool()).await.expect("the configuration is right");
+        sqlx::raw_sql(CONFIGURATION)
+            .execute(db.pool())
+            .await
+            .expect("the configuration is right");
         let shutdown = CancellationToken::new();
         let routes = routes(db.open("lifecycle"), Hints::default(), shutdown.clone());
         let others = upstream(routes.clone(), "other", "them");
-        World { routes: upstream(routes, "demo", "me"), others, db, shutdown }
+        World {
+            routes: upstream(routes, "demo", "me"),
+            others,
+            db,
+            shutdown,
+        }
     }
 
     pub(crate) fn executor(&self) -> ExecutorServiceClient<Upstream> {
@@ -111,7 +119,12 @@ impl World {
 
     pub(crate) async fn put(&self, work: Uuid, n: i64, binding: i32, payload: &[u8]) -> Uuid {
         let uid = Uuid::now_v7();
-        let insert = sqlx::query(INPUT).bind(uid).bind(work).bind(n).bind(binding).bind(payload);
+        let insert = sqlx::query(INPUT)
+            .bind(uid)
+            .bind(work)
+            .bind(n)
+            .bind(binding)
+            .bind(payload);
         insert.execute(self.db.pool()).await.expect("an input");
         uid
     }
@@ -127,17 +140,30 @@ impl World {
                 RETURNING seq
             )
             INSERT INTO weir.pending_key SELECT 1, 1, chr(1) || $2::uuid::text, seq FROM p";
-        let insert = sqlx::query(statement).bind(uid).bind(work).bind(state).bind(attempt);
-        insert.execute(self.db.pool()).await.expect("a pending event");
+        let insert = sqlx::query(statement)
+            .bind(uid)
+            .bind(work)
+            .bind(state)
+            .bind(attempt);
+        insert
+            .execute(self.db.pool())
+            .await
+            .expect("a pending event");
         uid
     }
 
     pub(crate) async fn run(&self, statement: &'static str) {
-        sqlx::raw_sql(statement).execute(self.db.pool()).await.expect("the statement is right");
+        sqlx::raw_sql(statement)
+            .execute(self.db.pool())
+            .await
+            .expect("the statement is right");
     }
 
     pub(crate) async fn count(&self, statement: &'static str) -> i64 {
-        sqlx::query_scalar(statement).fetch_one(self.db.pool()).await.expect("the statement is right")
+        sqlx::query_scalar(statement)
+            .fetch_one(self.db.pool())
+            .await
+            .expect("the statement is right")
     }
 
     pub(crate) async fn claim(&self) -> Vec<pb::ClaimedWork> {
@@ -152,13 +178,32 @@ impl World {
 
     /// Claims this many of what is queued.
     pub(crate) async fn claim_one_of(&self, most: i32) {
-        let request = pb::ClaimOnceRequest { spec: Some(spec("triage")), max_works: most, wait: None };
-        self.executor().claim_once(request).await.expect("claimable");
+        let request = pb::ClaimOnceRequest {
+            spec: Some(spec("triage")),
+            max_works: most,
+            wait: None,
+        };
+        self.executor()
+            .claim_once(request)
+            .await
+            .expect("claimable");
     }
 
-    pub(crate) async fn try_claim(&self, spec: pb::ClaimSpec) -> Result<Vec<pb::ClaimedWork>, Status> {
-        let request = pb::ClaimOnceRequest { spec: Some(spec), max_works: 10, wait: None };
-        Ok(self.executor().claim_once(request).await?.into_inner().works)
+    pub(crate) async fn try_claim(
+        &self,
+        spec: pb::ClaimSpec,
+    ) -> Result<Vec<pb::ClaimedWork>, Status> {
+        let request = pb::ClaimOnceRequest {
+            spec: Some(spec),
+            max_works: 10,
+            wait: None,
+        };
+        Ok(self
+            .executor()
+            .claim_once(request)
+            .await?
+            .into_inner()
+            .works)
     }
 
     pub(crate) async fn complete(&self, lease: &types::Lease) -> Result<types::WorkState, Status> {
@@ -170,8 +215,16 @@ impl World {
         lease: &types::Lease,
         result: &str,
     ) -> Result<types::WorkState, Status> {
-        let request = pb::CompleteRequest { lease: Some(lease.clone()), result: result.to_owned() };
-        Ok(self.executor().complete(request).await?.into_inner().state())
+        let request = pb::CompleteRequest {
+            lease: Some(lease.clone()),
+            result: result.to_owned(),
+        };
+        Ok(self
+            .executor()
+            .complete(request)
+            .await?
+            .into_inner()
+            .state())
     }
 
     pub(crate) async fn fail(&self, lease: &types::Lease) -> Result<pb::FailResponse, Status> {
@@ -185,24 +238,50 @@ impl World {
     }
 
     pub(crate) async fn renew(&self, lease: &types::Lease) -> Result<pb::RenewResponse, Status> {
-        let request = pb::RenewRequest { lease: Some(lease.clone()), extend: None };
+        let request = pb::RenewRequest {
+            lease: Some(lease.clone()),
+            extend: None,
+        };
         Ok(self.executor().renew(request).await?.into_inner())
     }
 
     pub(crate) async fn get(&self, work: Uuid) -> types::Work {
-        let request = pb::GetWorkRequest { work: work.to_string(), ..Default::default() };
-        let answer = self.works().get_work(request).await.expect("the work is there");
+        let request = pb::GetWorkRequest {
+            work: work.to_string(),
+            ..Default::default()
+        };
+        let answer = self
+            .works()
+            .get_work(request)
+            .await
+            .expect("the work is there");
         answer.into_inner().work.expect("an answer has it")
     }
 
     pub(crate) async fn attempts(&self, work: Uuid) -> Vec<types::Attempt> {
-        let request = pb::ListAttemptsRequest { work: work.to_string(), ..Default::default() };
-        self.works().list_attempts(request).await.expect("the work is there").into_inner().attempts
+        let request = pb::ListAttemptsRequest {
+            work: work.to_string(),
+            ..Default::default()
+        };
+        self.works()
+            .list_attempts(request)
+            .await
+            .expect("the work is there")
+            .into_inner()
+            .attempts
     }
 
     pub(crate) async fn inputs(&self, work: Uuid) -> Vec<types::Input> {
-        let request = pb::ListInputsRequest { work: work.to_string(), ..Default::default() };
-        self.works().list_inputs(request).await.expect("the work is there").into_inner().inputs
+        let request = pb::ListInputsRequest {
+            work: work.to_string(),
+            ..Default::default()
+        };
+        self.works()
+            .list_inputs(request)
+            .await
+            .expect("the work is there")
+            .into_inner()
+            .inputs
     }
 
     pub(crate) async fn expire(&self) {
@@ -211,7 +290,10 @@ impl World {
 }
 
 pub(crate) fn spec(binding: &str) -> pb::ClaimSpec {
-    pb::ClaimSpec { binding: binding.to_owned(), ..Default::default() }
+    pb::ClaimSpec {
+        binding: binding.to_owned(),
+        ..Default::default()
+    }
 }
 
 pub(crate) fn lease(work: &pb::ClaimedWork) -> types::Lease {

@@ -4,11 +4,11 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::cli::environment;
-use tonic::service::Routes;
+use tokio::sync::Notify;
 use weir_gateway::Upstreams;
 use weir_routing::handler::Registry;
 use weir_rpc::{Secret, Upstream};
-use weir_runtime::{Component, Environment, Settings, Validate};
+use weir_runtime::{CancellationToken, Component, Environment, Settings, Task, Validate};
 
 /// Connections of the whole process: the five services of a fleet have 16 each.
 const CONNECTIONS: u32 = 32;
@@ -18,6 +18,7 @@ const CONNECTIONS: u32 = 32;
 pub(super) fn all(url: &str) -> anyhow::Result<Vec<Component>> {
     let routing = settings::<weir_routing::Config>("routing", url)?;
     let lifecycle = settings::<weir_lifecycle::Config>("lifecycle", url)?;
+    let causal = settings::<weir_causal::Config>("causal", url)?;
     let migration = settings::<weir_migration::Config>("migration", url)?;
     let gateway = settings::<weir_gateway::Config>("gateway", url)?;
 
@@ -25,15 +26,21 @@ pub(super) fn all(url: &str) -> anyhow::Result<Vec<Component>> {
     database.max_connections = CONNECTIONS;
     let db = database.open("weir-dev")?;
 
-    let mut routing = weir_routing::component(
-        db.clone(),
-        &routing,
-        Registry::default(),
-        weir_routing::Hints::default(),
-    );
+    // Hints that travel between processes elsewhere are calls here.
+    let routing_hints = weir_routing::Hints::default();
+    let accepted = routing_hints.accepted.clone();
+    let routed = Arc::clone(&routing_hints.routed);
+    let claimers = weir_lifecycle::Hints::default();
+    let told = weir_causal::Hints::local(move || accepted.tell());
+
+    let mut routing =
+        weir_routing::component(db.clone(), &routing, Registry::default(), routing_hints);
     let mut lifecycle =
-        weir_lifecycle::component(db.clone(), &lifecycle, weir_lifecycle::Hints::default());
-    let mut causal = weir_causal::component(db);
+        weir_lifecycle::component(db.clone(), &lifecycle, claimers.clone())
+            .task(Task::run("dev.wake_claimers", move |stop| {
+                wake_claimers(routed, claimers, stop)
+            }));
+    let mut causal = weir_causal::component(db, &causal, told);
     let mut migration = weir_migration::component(&migration)?;
     let upstreams = Upstreams {
         routing: inward(&mut routing),
@@ -51,11 +58,25 @@ pub(super) fn all(url: &str) -> anyhow::Result<Vec<Component>> {
     Ok(vec![routing, lifecycle, causal, migration, gateway])
 }
 
+/// Tells claimers of routing's commits, which may have made Work claimable.
+async fn wake_claimers(
+    routed: Arc<Notify>,
+    claimers: weir_lifecycle::Hints,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    loop {
+        tokio::select! {
+            () = routed.notified() => claimers.work_ready(),
+            () = stop.cancelled() => return Ok(()),
+        }
+    }
+}
+
 /// Takes a component's routes off the port and makes them the gateway's way to it: a caller from
 /// outside must not get past the gateway. The gateway reports the health of their names.
 fn inward(component: &mut Component) -> Upstream {
     component.grpc_services.clear();
-    let routes = mem::replace(&mut component.routes, Routes::default());
+    let routes = mem::take(&mut component.routes);
     weir_rpc::local(weir_rpc::layered(routes, None))
 }
 

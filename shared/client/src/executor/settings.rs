@@ -80,7 +80,7 @@ impl Settings {
 
 /// A duration for the wire; the wire's longest is 10,000 years.
 pub(super) fn wire_duration(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration::try_from(duration).unwrap_or(prost_types::Duration {
+    prost_types::Duration::try_from(duration).unwrap_or_else(|_| prost_types::Duration {
         seconds: i64::from(i32::MAX),
         nanos: 0,
     })

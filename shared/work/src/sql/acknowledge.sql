@@ -8,6 +8,7 @@ WITH offered AS MATERIALIZED (
         FROM weir.intent AS l
         WHERE l.tenant_id = $1 AND l.work_id = $2 AND l.epoch = $3 AND l.uid = u.uid
           AND l.attempt = $4 AND l.state < 4 AND l.n > $5
+        OFFSET 0
     ) AS i
 ), marked AS (
     UPDATE weir.intent AS t

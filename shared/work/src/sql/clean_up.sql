@@ -1,12 +1,13 @@
 -- work.clean_up
--- $1 tenant, $2 work ids, locked. Returns how many waits were open.
+-- $1 tenant, $2 work ids, locked. Returns how many waits were open. OFFSET 0 keeps each lookup an index probe
+-- a work, whatever the statistics say.
 WITH timers AS (
     DELETE FROM weir.timer AS t
     USING (
         SELECT l.at
         FROM unnest($2::uuid[]) AS u (work_id)
         CROSS JOIN LATERAL (
-            SELECT x.ctid AS at FROM weir.timer AS x WHERE x.tenant_id = $1 AND x.work_id = u.work_id
+            SELECT x.ctid AS at FROM weir.timer AS x WHERE x.tenant_id = $1 AND x.work_id = u.work_id OFFSET 0
         ) AS l
     ) AS s
     WHERE t.ctid = s.at
@@ -20,6 +21,7 @@ WITH timers AS (
             SELECT x.ctid AS at
             FROM weir.intent AS x
             WHERE x.tenant_id = $1 AND x.work_id = u.work_id AND x.state IN (1, 2)
+            OFFSET 0
         ) AS l
     ) AS s
     WHERE t.ctid = s.at
@@ -33,6 +35,7 @@ WITH timers AS (
             SELECT x.ctid AS at
             FROM weir.wait AS x
             WHERE x.tenant_id = $1 AND x.work_id = u.work_id AND x.state = 1
+            OFFSET 0
         ) AS l
     ) AS s
     WHERE t.ctid = s.at

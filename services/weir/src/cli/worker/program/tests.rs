@@ -189,11 +189,11 @@ mod runs {
         assert!(made.success());
         // The grandchild holds the pipe open for as long as it lives, and ignores what it can.
         let script = format!(
-            "trap '' INT TERM; (exec tail -f /dev/null) >'{}' & wait",
+            "trap '' INT TERM; exec 3>'{}'; (exec tail -f /dev/null) & wait",
             fifo.display()
         );
         let reading = tokio::task::spawn_blocking(move || std::fs::read(fifo));
-        let report = run(&service, &script, false, work("w", 600, &[])).await;
+        let report = run(&service, &script, false, work("w", 6_000, &[])).await;
         assert_eq!(report.ending, Ending::LeaseLost);
         reading
             .await
@@ -211,10 +211,16 @@ mod runs {
             .status()
             .expect("mkfifo runs");
         assert!(made.success());
-        let script = format!("(exec tail -f /dev/null) >'{}' & exit 0", fifo.display());
+        let script = format!(
+            "exec 3>'{}'; (exec tail -f /dev/null) & exit 0",
+            fifo.display()
+        );
         let reading = tokio::task::spawn_blocking(move || std::fs::read(fifo));
         let report = run(&service, &script, false, work("w", 60_000, &[])).await;
         assert_eq!(report.ending, Ending::Completed);
-        reading.abort();
+        reading
+            .await
+            .expect("no panic")
+            .expect("the pipe ends when its last holder is killed");
     }
 }
