@@ -170,3 +170,35 @@ async fn hint(upstream: Upstream, tenant: String) -> Result<(), Status> {
     client.hint(HintRequest { tenant }).await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn hints_that_come_together_are_sent_together_and_a_failure_is_nobodys() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
+        let upstream = Upstream::new(tower::service_fn(move |request: Request<Body>| {
+            assert_eq!(request.uri().path(), "/weir.routing.v1.RoutingService/Hint");
+            count.fetch_add(1, Ordering::Relaxed);
+            async { Err::<Response<Body>, BoxError>("nobody there".into()) }
+        }));
+        let hints = Hints::remote(upstream);
+        let To::Remote(remote) = &hints.to else {
+            panic!("it is remote")
+        };
+        remote.send().await;
+        assert_eq!(calls.load(Ordering::Relaxed), 0, "nothing to tell");
+        for tenant in ["demo", "other", "demo"] {
+            hints.accepted(tenant);
+        }
+        remote.wake.notified().await;
+        remote.send().await;
+        remote.send().await;
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        assert!(hints.task().is_some() && Hints::default().task().is_none());
+    }
+}

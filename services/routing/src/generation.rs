@@ -125,7 +125,10 @@ impl Generation {
     /// Returns the scope and name of a binding, also of one that is gone.
     #[must_use]
     pub fn binding_name(&self, binding: BindingId) -> Option<(ScopeId, &str)> {
-        self.names.bindings.get(&binding).map(|(scope, name)| (*scope, name.as_str()))
+        self.names
+            .bindings
+            .get(&binding)
+            .map(|(scope, name)| (*scope, name.as_str()))
     }
 
     /// Returns the number of a scope's effective route.
@@ -137,7 +140,10 @@ impl Generation {
     /// Returns the scope and slot of a route, also of one that is gone.
     #[must_use]
     pub fn route_slot(&self, route: RouteId) -> Option<(ScopeId, &str)> {
-        self.names.routes.get(&route).map(|(scope, slot)| (*scope, slot.as_str()))
+        self.names
+            .routes
+            .get(&route)
+            .map(|(scope, slot)| (*scope, slot.as_str()))
     }
 
     /// Returns the settings of a scope's effective binding.

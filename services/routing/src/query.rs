@@ -10,6 +10,8 @@ pub mod event;
 pub mod list;
 pub mod position;
 mod scan;
+#[cfg(test)]
+mod tests;
 mod token;
 pub mod watch;
 
@@ -25,10 +27,12 @@ use weir_pg::Tx;
 /// # Errors
 /// SCOPE_NOT_FOUND; the database's.
 pub async fn scope(tx: &mut Tx<'_>, tenant: TenantId, name: &str) -> Result<ScopeId, Error> {
-    let id: Option<i32> = sqlx::query_scalar("SELECT scope_id FROM weir.scope WHERE tenant_id = $1 AND name = $2")
-        .bind(tenant.0)
-        .bind(name)
-        .fetch_optional(tx.conn())
-        .await?;
-    id.map(ScopeId).ok_or_else(|| Error::ScopeNotFound(name.to_owned()))
+    let id: Option<i32> =
+        sqlx::query_scalar("SELECT scope_id FROM weir.scope WHERE tenant_id = $1 AND name = $2")
+            .bind(tenant.0)
+            .bind(name)
+            .fetch_optional(tx.conn())
+            .await?;
+    id.map(ScopeId)
+        .ok_or_else(|| Error::ScopeNotFound(name.to_owned()))
 }

@@ -6,7 +6,7 @@ mod event_service;
 mod inspect;
 mod routing_service;
 
-pub use config_service::Configs;
-pub use event_service::Events;
-pub use inspect::Inspect;
-pub use routing_service::Routing;
+pub(crate) use config_service::Configs;
+pub(crate) use event_service::Events;
+pub(crate) use inspect::Inspect;
+pub(crate) use routing_service::Routing;

@@ -42,8 +42,14 @@ pub fn envelope_from_proto(event: CloudEvent) -> Result<Envelope, Vec<Violation>
     }
     let payload = match event.data {
         None => None,
-        Some(Data::BinaryData(bytes)) => Some(Payload { bytes, is_text: false }),
-        Some(Data::TextData(text)) => Some(Payload { bytes: text.into_bytes(), is_text: true }),
+        Some(Data::BinaryData(bytes)) => Some(Payload {
+            bytes,
+            is_text: false,
+        }),
+        Some(Data::TextData(text)) => Some(Payload {
+            bytes: text.into_bytes(),
+            is_text: true,
+        }),
         Some(Data::ProtoData(_)) => {
             violations.push(Violation::new(
                 "event.proto_data",
@@ -57,9 +63,19 @@ pub fn envelope_from_proto(event: CloudEvent) -> Result<Envelope, Vec<Violation>
         violations.sort_by(|a, b| a.field.cmp(&b.field));
         return Err(violations);
     }
-    let spec_version =
-        if event.spec_version.is_empty() { SPEC_VERSION.to_owned() } else { event.spec_version };
-    Ok(Envelope { id: event.id, source: event.source, kind: event.r#type, spec_version, attributes, payload })
+    let spec_version = if event.spec_version.is_empty() {
+        SPEC_VERSION.to_owned()
+    } else {
+        event.spec_version
+    };
+    Ok(Envelope {
+        id: event.id,
+        source: event.source,
+        kind: event.r#type,
+        spec_version,
+        attributes,
+        payload,
+    })
 }
 
 /// Writes an envelope as it was given: each attribute with its type, text as text, bytes as bytes.
@@ -102,7 +118,10 @@ pub fn data(payload: Payload) -> Data {
 pub fn timestamp(at: DateTime<Utc>) -> Timestamp {
     // A leap second has up to two seconds of nanoseconds, which a Timestamp may not have.
     let nanos = at.timestamp_subsec_nanos().min(999_999_999);
-    Timestamp { seconds: at.timestamp(), nanos: i32::try_from(nanos).unwrap_or(999_999_999) }
+    Timestamp {
+        seconds: at.timestamp(),
+        nanos: i32::try_from(nanos).unwrap_or(999_999_999),
+    }
 }
 
 /// Writes a duration, cut to what the wire type can hold.
@@ -122,7 +141,9 @@ fn attribute(value: CloudEventAttributeValue) -> Result<Attribute, &'static str>
         Some(Attr::CeBytes(v)) => Attribute::Bytes(v),
         Some(Attr::CeUri(v)) => Attribute::Uri(v),
         Some(Attr::CeUriRef(v)) => Attribute::UriRef(v),
-        Some(Attr::CeTimestamp(at)) if SECONDS.contains(&at.seconds) && NANOS.contains(&at.nanos) => {
+        Some(Attr::CeTimestamp(at))
+            if SECONDS.contains(&at.seconds) && NANOS.contains(&at.nanos) =>
+        {
             Attribute::Time(at.seconds, at.nanos)
         }
         Some(Attr::CeTimestamp(_)) => return Err("is not an instant of the years 1 to 9999"),
@@ -145,14 +166,23 @@ mod tests {
             ("raw", Attr::CeBytes(vec![0, 255])),
             ("dataschema", Attr::CeUri("http://x/y".into())),
             ("ref", Attr::CeUriRef("../y".into())),
-            ("time", Attr::CeTimestamp(Timestamp { seconds: -1, nanos: 999_999_999 })),
+            (
+                "time",
+                Attr::CeTimestamp(Timestamp {
+                    seconds: -1,
+                    nanos: 999_999_999,
+                }),
+            ),
         ];
         CloudEvent {
             id: "1".into(),
             source: "demo".into(),
             spec_version: "1.0".into(),
             r#type: "issues.opened".into(),
-            attributes: attributes.into_iter().map(|(n, a)| (n.to_owned(), value(a))).collect(),
+            attributes: attributes
+                .into_iter()
+                .map(|(n, a)| (n.to_owned(), value(a)))
+                .collect(),
             data,
         }
     }
@@ -163,7 +193,9 @@ mod tests {
             None,
             Some(Data::BinaryData(vec![0, 0xff, 0xfe, b'{'])),
             Some(Data::BinaryData(Vec::new())),
-            Some(Data::TextData("{\"a\":1,\"a\":18446744073709551615,\"b\":\"\\ud800\\u0000\"}\r\n".into())),
+            Some(Data::TextData(
+                "{\"a\":1,\"a\":18446744073709551615,\"b\":\"\\ud800\\u0000\"}\r\n".into(),
+            )),
             Some(Data::TextData(String::new())),
         ] {
             let given = event(data);
@@ -178,19 +210,36 @@ mod tests {
         let found = found.expect_err("a message was given");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].field, "event.proto_data");
-        assert!(found[0].description.contains("`binary_data`"), "{}", found[0].description);
+        assert!(
+            found[0].description.contains("`binary_data`"),
+            "{}",
+            found[0].description
+        );
     }
 
     #[test]
     fn what_is_no_attribute_is_named() {
         let mut bad = event(None);
         bad.spec_version.clear();
-        assert_eq!(envelope_from_proto(bad.clone()).expect("1.0 is meant").spec_version, "1.0");
-        bad.attributes.insert("none".into(), CloudEventAttributeValue { attr: None });
-        let never = Timestamp { seconds: i64::MAX, nanos: 0 };
-        bad.attributes.insert("late".into(), value(Attr::CeTimestamp(never)));
-        let found: Vec<String> =
-            envelope_from_proto(bad).expect_err("two are wrong").into_iter().map(|v| v.field).collect();
+        assert_eq!(
+            envelope_from_proto(bad.clone())
+                .expect("1.0 is meant")
+                .spec_version,
+            "1.0"
+        );
+        bad.attributes
+            .insert("none".into(), CloudEventAttributeValue { attr: None });
+        let never = Timestamp {
+            seconds: i64::MAX,
+            nanos: 0,
+        };
+        bad.attributes
+            .insert("late".into(), value(Attr::CeTimestamp(never)));
+        let found: Vec<String> = envelope_from_proto(bad)
+            .expect_err("two are wrong")
+            .into_iter()
+            .map(|v| v.field)
+            .collect();
         assert_eq!(found, ["event.attributes.late", "event.attributes.none"]);
     }
 }

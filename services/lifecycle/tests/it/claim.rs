@@ -287,3 +287,44 @@ async fn one_claim_waits_for_work_that_is_created_meanwhile() {
     let claimed = claimed.expect("claimable").into_inner().works.remove(0);
     assert_eq!(lease(&claimed).work, created.work);
 }
+
+#[tokio::test]
+async fn l01_claimers_at_once_never_share_a_work() {
+    let world = World::new().await;
+    for _ in 0..40 {
+        world.queued(1).await;
+    }
+    let claims = futures::future::join_all((0..8).map(|_| world.claim())).await;
+    let claimed: Vec<String> = claims
+        .iter()
+        .flatten()
+        .map(|work| lease(work).work)
+        .collect();
+    let mut distinct = claimed.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), claimed.len());
+    let completions = claims.iter().flatten().map(|work| {
+        let lease = lease(work);
+        let world = &world;
+        async move { world.complete(&lease).await }
+    });
+    for state in futures::future::join_all(completions).await {
+        assert_eq!(state.expect("each holds its lease"), WorkState::Completed);
+    }
+    let rows = "SELECT count(*) FROM weir.ready WHERE owner <> ''";
+    assert_eq!(world.count(rows).await, 0);
+    let ended = i64::try_from(claimed.len()).expect("few");
+    assert_eq!(
+        world
+            .count("SELECT count(*) FROM weir.work WHERE state = 5")
+            .await,
+        ended
+    );
+    assert_eq!(
+        world
+            .count("SELECT count(*) FROM weir.attempt WHERE outcome = 1")
+            .await,
+        ended
+    );
+}

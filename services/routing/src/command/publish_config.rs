@@ -21,6 +21,8 @@ mod error;
 mod numbers;
 mod prepare;
 mod store;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use chrono::{DateTime, Utc};
 use weir_kernel::TenantId;
@@ -80,9 +82,18 @@ impl PublishConfig {
         optional_identifier("request_id", &request_id, MAX_IDENTIFIER).map_err(Error::Field)?;
         if expected.is_some_and(|number| number < 0) {
             let text = "is negative; generations count from 1, and 0 means that there is none yet";
-            return Err(Error::Field(weir_kernel::Violation::new("expected_generation", text)));
+            return Err(Error::Field(weir_kernel::Violation::new(
+                "expected_generation",
+                text,
+            )));
         }
-        Ok(Self { tenant, actor, prepared, expected, request_id })
+        Ok(Self {
+            tenant,
+            actor,
+            prepared,
+            expected,
+            request_id,
+        })
     }
 
     fn request_key(&self, tenant: TenantId) -> RequestKey {
@@ -112,7 +123,12 @@ impl Command for PublishConfig {
             // A tenant exists from its first publication. What cannot succeed makes no row.
             None => match self.expected {
                 Some(0) => store::create_tenant(tx, &self.tenant).await?,
-                Some(expected) => return Err(Error::Conflict { expected, current: 0 }),
+                Some(expected) => {
+                    return Err(Error::Conflict {
+                        expected,
+                        current: 0,
+                    });
+                }
                 None => return Err(Error::Expectation { current: 0 }),
             },
         };
@@ -128,13 +144,20 @@ impl Command for PublishConfig {
             None => return Err(Error::Expectation { current }),
         }
         let generation = current + 1;
-        let created_at = store::insert_generation(tx, tenant, generation, &self.prepared, &self.actor).await?;
+        let created_at =
+            store::insert_generation(tx, tenant, generation, &self.prepared, &self.actor).await?;
         let scopes = numbers::assign(tx, tenant, generation, &self.prepared.compiled).await?;
         store::insert_limits(tx, tenant, generation, &scopes).await?;
         store::insert_settings(tx, tenant, generation, &scopes).await?;
         store::advance(tx, tenant, generation).await?;
         let registration = registration_warnings(tx, Some(tenant), &self.prepared.compiled).await?;
-        let warnings = self.prepared.warnings.iter().chain(&registration).cloned().collect();
+        let warnings = self
+            .prepared
+            .warnings
+            .iter()
+            .chain(&registration)
+            .cloned()
+            .collect();
         let published = Published {
             generation,
             digest: self.prepared.digest.to_vec(),

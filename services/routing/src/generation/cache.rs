@@ -59,20 +59,25 @@ impl Known {
     fn answer(&self) -> Result<Arc<Generation>, Error> {
         match &self.state {
             State::Usable(generation) => Ok(Arc::clone(generation)),
-            State::Unusable(problem) => {
-                Err(Error::Unusable { generation: self.number, problem: problem.to_string() })
-            }
+            State::Unusable(problem) => Err(Error::Unusable {
+                generation: self.number,
+                problem: problem.to_string(),
+            }),
         }
     }
 }
 
 impl Slot {
     fn known(&self) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn believed(&self) -> Option<Known> {
-        self.known().filter(|known| known.asked.elapsed() < BELIEVED)
+        self.known()
+            .filter(|known| known.asked.elapsed() < BELIEVED)
     }
 
     fn learn(&self, known: Known) {
@@ -84,7 +89,10 @@ impl Generations {
     /// Makes an empty cache over a database.
     #[must_use]
     pub fn new(db: Db) -> Self {
-        Self(Arc::new(Inner { db, slots: RwLock::default() }))
+        Self(Arc::new(Inner {
+            db,
+            slots: RwLock::default(),
+        }))
     }
 
     /// Returns a tenant's generation, at most a second old.
@@ -92,7 +100,14 @@ impl Generations {
     /// # Errors
     /// TENANT_NOT_FOUND before its first publication; `CONFIG_UNUSABLE`; the database's.
     pub async fn current(&self, tenant_name: &str) -> Result<Arc<Generation>, Error> {
-        let slot = self.0.slots.read().unwrap_or_else(PoisonError::into_inner).by_name.get(tenant_name).cloned();
+        let slot = self
+            .0
+            .slots
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .by_name
+            .get(tenant_name)
+            .cloned();
         match slot {
             Some(slot) => self.of(&slot).await,
             None => self.refresh(tenant_name).await,
@@ -104,15 +119,23 @@ impl Generations {
     /// # Errors
     /// As [`Generations::current`].
     pub async fn by_id(&self, tenant: TenantId) -> Result<Arc<Generation>, Error> {
-        let slot = self.0.slots.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&tenant).cloned();
+        let slot = self
+            .0
+            .slots
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .by_id
+            .get(&tenant)
+            .cloned();
         if let Some(slot) = slot {
             return self.of(&slot).await;
         }
         let mut conn = self.0.db.acquire().await?;
-        let name: Option<String> = sqlx::query_scalar("SELECT name FROM weir.tenant WHERE tenant_id = $1")
-            .bind(tenant.0)
-            .fetch_optional(&mut *conn)
-            .await?;
+        let name: Option<String> =
+            sqlx::query_scalar("SELECT name FROM weir.tenant WHERE tenant_id = $1")
+                .bind(tenant.0)
+                .fetch_optional(&mut *conn)
+                .await?;
         drop(conn);
         match name {
             Some(name) => self.refresh(&name).await,
@@ -125,7 +148,14 @@ impl Generations {
     /// # Errors
     /// TENANT_NOT_FOUND before its first publication; the database's.
     pub async fn tenant(&self, name: &str) -> Result<TenantId, Error> {
-        let slot = self.0.slots.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned();
+        let slot = self
+            .0
+            .slots
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .by_name
+            .get(name)
+            .cloned();
         match slot {
             Some(slot) => Ok(slot.tenant),
             None => Ok(weir_ledger::tenant::resolve(&self.0.db, name).await?.0),
@@ -152,10 +182,14 @@ impl Generations {
     /// The database's.
     pub async fn tenants(&self) -> Result<Vec<TenantId>, Error> {
         let mut conn = self.0.db.acquire().await?;
-        let rows = sqlx::query("SELECT tenant_id FROM weir.tenant WHERE generation > 0 ORDER BY tenant_id")
-            .fetch_all(&mut *conn)
-            .await?;
-        rows.into_iter().map(|row| Ok(TenantId(row.try_get(0)?))).collect()
+        let rows = sqlx::query(
+            "SELECT tenant_id FROM weir.tenant WHERE generation > 0 ORDER BY tenant_id",
+        )
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.into_iter()
+            .map(|row| Ok(TenantId(row.try_get(0)?)))
+            .collect()
     }
 
     async fn of(&self, slot: &Slot) -> Result<Arc<Generation>, Error> {
@@ -193,7 +227,11 @@ impl Generations {
             }
             Err(error) => return Err(error),
         };
-        let known = Known { number, asked, state };
+        let known = Known {
+            number,
+            asked,
+            state,
+        };
         slot.learn(known.clone());
         known.answer()
     }

@@ -17,22 +17,36 @@ struct Stored {
 
 /// Reads and compiles one generation of a tenant. Compiling may take long for a large document, so
 /// it does not run on a thread that serves others.
-pub(super) async fn load(db: &Db, tenant: TenantId, name: &str, number: i64) -> Result<Generation, Error> {
+pub(super) async fn load(
+    db: &Db,
+    tenant: TenantId,
+    name: &str,
+    number: i64,
+) -> Result<Generation, Error> {
     // One snapshot: a publication while this reads brings either all of its names or none.
     let mut tx = db.snapshot().await?;
-    let document: String =
-        sqlx::query_scalar("SELECT document FROM weir.generation WHERE tenant_id = $1 AND generation = $2")
-            .bind(tenant.0)
-            .bind(number)
-            .fetch_one(tx.conn())
-            .await?;
-    let stored = Stored { document, names: names(&mut tx, tenant).await? };
+    let document: String = sqlx::query_scalar(
+        "SELECT document FROM weir.generation WHERE tenant_id = $1 AND generation = $2",
+    )
+    .bind(tenant.0)
+    .bind(number)
+    .fetch_one(tx.conn())
+    .await?;
+    let stored = Stored {
+        document,
+        names: names(&mut tx, tenant).await?,
+    };
     drop(tx);
     let name = name.to_owned();
-    tokio::task::spawn_blocking(move || assemble(tenant, name, number, stored)).await.unwrap_or_else(|_| {
-        // The compiler panicked; the hook has logged where. The document counts as unusable.
-        Err(Error::Unusable { generation: number, problem: "the compiler failed".to_owned() })
-    })
+    tokio::task::spawn_blocking(move || assemble(tenant, name, number, stored))
+        .await
+        .unwrap_or_else(|_| {
+            // The compiler panicked; the hook has logged where. The document counts as unusable.
+            Err(Error::Unusable {
+                generation: number,
+                problem: "the compiler failed".to_owned(),
+            })
+        })
 }
 
 async fn names(tx: &mut Tx<'_>, tenant: TenantId) -> Result<Names, Error> {
@@ -42,52 +56,100 @@ async fn names(tx: &mut Tx<'_>, tenant: TenantId) -> Result<Names, Error> {
         .fetch_all(tx.conn())
         .await?;
     for row in rows {
-        names.scopes.insert(ScopeId(row.try_get(0)?), row.try_get(1)?);
+        names
+            .scopes
+            .insert(ScopeId(row.try_get(0)?), row.try_get(1)?);
     }
-    let rows = sqlx::query("SELECT binding_id, scope_id, name FROM weir.binding WHERE tenant_id = $1")
-        .bind(tenant.0)
-        .fetch_all(tx.conn())
-        .await?;
+    let rows =
+        sqlx::query("SELECT binding_id, scope_id, name FROM weir.binding WHERE tenant_id = $1")
+            .bind(tenant.0)
+            .fetch_all(tx.conn())
+            .await?;
     for row in rows {
-        names.bindings.insert(BindingId(row.try_get(0)?), (ScopeId(row.try_get(1)?), row.try_get(2)?));
+        names.bindings.insert(
+            BindingId(row.try_get(0)?),
+            (ScopeId(row.try_get(1)?), row.try_get(2)?),
+        );
     }
     let rows = sqlx::query("SELECT route_id, scope_id, slot FROM weir.route WHERE tenant_id = $1")
         .bind(tenant.0)
         .fetch_all(tx.conn())
         .await?;
     for row in rows {
-        names.routes.insert(RouteId(row.try_get(0)?), (ScopeId(row.try_get(1)?), row.try_get(2)?));
+        names.routes.insert(
+            RouteId(row.try_get(0)?),
+            (ScopeId(row.try_get(1)?), row.try_get(2)?),
+        );
     }
     Ok(names)
 }
 
-fn assemble(tenant: TenantId, tenant_name: String, number: i64, stored: Stored) -> Result<Generation, Error> {
-    let compiled = Document::parse(&stored.document).and_then(Compiled::new).map_err(|problems| {
-        let first = problems.iter().find(|p| p.is_error());
-        Error::Unusable { generation: number, problem: first.map(ToString::to_string).unwrap_or_default() }
-    })?;
+fn assemble(
+    tenant: TenantId,
+    tenant_name: String,
+    number: i64,
+    stored: Stored,
+) -> Result<Generation, Error> {
+    let compiled = Document::parse(&stored.document)
+        .and_then(Compiled::new)
+        .map_err(|problems| {
+            let first = problems.iter().find(|p| p.is_error());
+            Error::Unusable {
+                generation: number,
+                problem: first.map(ToString::to_string).unwrap_or_default(),
+            }
+        })?;
     let names = stored.names;
-    let numberless = |what, name: &str| Error::Numberless { generation: number, what, name: name.to_owned() };
-    let all_scopes: HashMap<&str, ScopeId> = names.scopes.iter().map(|(id, name)| (name.as_str(), *id)).collect();
-    let all_bindings: HashMap<(ScopeId, &str), BindingId> =
-        names.bindings.iter().map(|(id, (scope, name))| ((*scope, name.as_str()), *id)).collect();
-    let all_routes: HashMap<(ScopeId, &str), RouteId> =
-        names.routes.iter().map(|(id, (scope, slot))| ((*scope, slot.as_str()), *id)).collect();
+    let numberless = |what, name: &str| Error::Numberless {
+        generation: number,
+        what,
+        name: name.to_owned(),
+    };
+    let all_scopes: HashMap<&str, ScopeId> = names
+        .scopes
+        .iter()
+        .map(|(id, name)| (name.as_str(), *id))
+        .collect();
+    let all_bindings: HashMap<(ScopeId, &str), BindingId> = names
+        .bindings
+        .iter()
+        .map(|(id, (scope, name))| ((*scope, name.as_str()), *id))
+        .collect();
+    let all_routes: HashMap<(ScopeId, &str), RouteId> = names
+        .routes
+        .iter()
+        .map(|(id, (scope, slot))| ((*scope, slot.as_str()), *id))
+        .collect();
     let (mut scopes, mut scope_ids) = (HashMap::new(), HashMap::new());
     for scope in compiled.scopes() {
-        let id = *all_scopes.get(scope.name.as_str()).ok_or_else(|| numberless("scope", &scope.name))?;
+        let id = *all_scopes
+            .get(scope.name.as_str())
+            .ok_or_else(|| numberless("scope", &scope.name))?;
         let mut entry = ScopeEntry::default();
         for (name, binding) in &scope.bindings {
-            let number = all_bindings.get(&(id, name.as_str())).ok_or_else(|| numberless("binding", name))?;
-            entry.bindings.insert(name.clone(), (*number, BindingSettings::of(binding)));
+            let number = all_bindings
+                .get(&(id, name.as_str()))
+                .ok_or_else(|| numberless("binding", name))?;
+            entry
+                .bindings
+                .insert(name.clone(), (*number, BindingSettings::of(binding)));
         }
         for route in &scope.routes {
-            let number =
-                all_routes.get(&(id, route.slot.as_str())).ok_or_else(|| numberless("route", &route.slot))?;
+            let number = all_routes
+                .get(&(id, route.slot.as_str()))
+                .ok_or_else(|| numberless("route", &route.slot))?;
             entry.routes.insert(route.slot.clone(), *number);
         }
         scope_ids.insert(scope.name.clone(), id);
         scopes.insert(id, entry);
     }
-    Ok(Generation { tenant, tenant_name, number, compiled, scopes, scope_ids, names })
+    Ok(Generation {
+        tenant,
+        tenant_name,
+        number,
+        compiled,
+        scopes,
+        scope_ids,
+        names,
+    })
 }

@@ -38,10 +38,17 @@ pub async fn registrations(
     if executors.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows = sqlx::query(READ).bind(tenant.0).bind(executors).fetch_all(tx.conn()).await?;
+    let rows = sqlx::query(READ)
+        .bind(tenant.0)
+        .bind(executors)
+        .fetch_all(tx.conn())
+        .await?;
     rows.into_iter()
         .map(|row| {
-            let found = Registration { revision: row.try_get(1)?, capabilities: row.try_get(2)? };
+            let found = Registration {
+                revision: row.try_get(1)?,
+                capabilities: row.try_get(2)?,
+            };
             Ok((row.try_get(0)?, found))
         })
         .collect()

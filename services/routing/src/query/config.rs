@@ -35,7 +35,11 @@ fn publication(row: &PgRow) -> Result<Publication, sqlx::Error> {
 ///
 /// # Errors
 /// GENERATION_NOT_FOUND; the database's.
-pub async fn get(db: &Db, tenant: TenantId, generation: i64) -> Result<(Publication, String), Error> {
+pub async fn get(
+    db: &Db,
+    tenant: TenantId,
+    generation: i64,
+) -> Result<(Publication, String), Error> {
     let mut conn = db.acquire().await?;
     let row = sqlx::query(
         "SELECT g.generation, g.digest, g.actor, g.created_at, g.document FROM weir.tenant t \

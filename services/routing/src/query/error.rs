@@ -121,12 +121,18 @@ impl Classify for Error {
     fn violations(&self) -> Vec<Violation> {
         match self {
             Self::Invalid(violations) => violations.clone(),
-            Self::PageToken(field) => vec![Violation::new(*field, "is not a token of this list with this filter")],
+            Self::PageToken(field) => vec![Violation::new(
+                *field,
+                "is not a token of this list with this filter",
+            )],
             _ => Vec::new(),
         }
     }
 }
 
 fn first(violations: &[Violation]) -> String {
-    violations.first().map(|v| format!("`{}` {}", v.field, v.description)).unwrap_or_default()
+    violations
+        .first()
+        .map(|v| format!("`{}` {}", v.field, v.description))
+        .unwrap_or_default()
 }

@@ -116,18 +116,35 @@ impl EventRecord {
         /// Uids, times, numbers and framing.
         const FIXED: usize = 512;
         let e = &self.envelope;
-        let attributes: usize = e.attributes.iter().map(|(name, value)| name.len() + size_of(value) + 16).sum();
+        let attributes: usize = e
+            .attributes
+            .iter()
+            .map(|(name, value)| name.len() + size_of(value) + 16)
+            .sum();
         let standing = match &self.standing {
             Standing::Pending(p) => {
-                p.reason.len() + p.works.len() * 38 + p.last_failure.as_ref().map_or(0, |(_, text)| text.len())
+                p.reason.len()
+                    + p.works.len() * 38
+                    + p.last_failure.as_ref().map_or(0, |(_, text)| text.len())
             }
             Standing::Routed(r) => {
-                let refusals: usize = r.refusals.iter().map(|(slot, reason)| slot.len() + reason.len() + 8).sum();
+                let refusals: usize = r
+                    .refusals
+                    .iter()
+                    .map(|(slot, reason)| slot.len() + reason.len() + 8)
+                    .sum();
                 r.reason.len() + r.error.len() + refusals
             }
         };
         let keys: usize = self.keys.iter().map(|key| key.len() + 4).sum();
-        FIXED + e.id.len() + e.source.len() + e.kind.len() + attributes + e.payload_len() + keys + standing
+        FIXED
+            + e.id.len()
+            + e.source.len()
+            + e.kind.len()
+            + attributes
+            + e.payload_len()
+            + keys
+            + standing
     }
 }
 
@@ -142,7 +159,12 @@ fn size_of(value: &Attribute) -> usize {
 ///
 /// # Errors
 /// EVENT_NOT_FOUND, also for another tenant's (rule o04).
-pub async fn read(db: &Db, tenant: TenantId, event: &EventRef, with_data: bool) -> Result<EventRecord, Error> {
+pub async fn read(
+    db: &Db,
+    tenant: TenantId,
+    event: &EventRef,
+    with_data: bool,
+) -> Result<EventRecord, Error> {
     let absent = || match event {
         EventRef::Uid(uid) => Error::EventNotFound(uid.to_string()),
         EventRef::Identity(source, id) => Error::EventNotFound(format!("{source} {id}")),
@@ -151,13 +173,14 @@ pub async fn read(db: &Db, tenant: TenantId, event: &EventRef, with_data: bool) 
     let uid = match event {
         EventRef::Uid(uid) => *uid,
         EventRef::Identity(source, id) => {
-            let uid: Option<uuid::Uuid> =
-                sqlx::query_scalar("SELECT uid FROM weir.event WHERE tenant_id = $1 AND source = $2 AND id = $3")
-                    .bind(tenant.0)
-                    .bind(source)
-                    .bind(id)
-                    .fetch_optional(tx.conn())
-                    .await?;
+            let uid: Option<uuid::Uuid> = sqlx::query_scalar(
+                "SELECT uid FROM weir.event WHERE tenant_id = $1 AND source = $2 AND id = $3",
+            )
+            .bind(tenant.0)
+            .bind(source)
+            .bind(id)
+            .fetch_optional(tx.conn())
+            .await?;
             EventUid(uid.ok_or_else(absent)?)
         }
     };

@@ -58,7 +58,10 @@ impl ListEvents {
         };
         let mut tx = db.snapshot().await?;
         let heads = heads(&mut tx, self.tenant, self.scope).await?;
-        let bounds = Bounds { count: self.page_size.clamp(1, MAX_PAGE), with_data: self.with_data };
+        let bounds = Bounds {
+            count: self.page_size.clamp(1, MAX_PAGE),
+            with_data: self.with_data,
+        };
         let mut walked = walk(&mut tx, self.tenant, &heads, from, &self.filter, bounds).await?;
         let uids: Vec<_> = walked.picked.iter().map(|p| p.uid).collect();
         let mut events = read_all(&mut tx, self.tenant, &uids, self.with_data).await?;
@@ -69,7 +72,9 @@ impl ListEvents {
         for left in walked.picked.drain(fitting..).rev() {
             walked.after.set(left.scope, left.before);
         }
-        let more = heads.iter().any(|(scope, head)| walked.after.get(*scope).seq < head.seq);
+        let more = heads
+            .iter()
+            .any(|(scope, head)| walked.after.get(*scope).seq < head.seq);
         let next_page_token = if more {
             let mut body = Writer::default();
             walked.after.write(&mut body);
@@ -77,11 +82,19 @@ impl ListEvents {
         } else {
             String::new()
         };
-        Ok(Page { events, next_page_token })
+        Ok(Page {
+            events,
+            next_page_token,
+        })
     }
 
     fn seal(&self) -> Seal {
-        let Filter { kind, disposition, work, unrouted } = &self.filter;
+        let Filter {
+            kind,
+            disposition,
+            work,
+            unrouted,
+        } = &self.filter;
         let scope = self.scope.map(|s| s.to_string()).unwrap_or_default();
         let work = work.map(|w| w.to_string()).unwrap_or_default();
         let parts = [

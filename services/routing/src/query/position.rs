@@ -22,7 +22,10 @@ pub struct Position {
 
 impl Position {
     /// Before the first event.
-    pub const START: Self = Self { seq: 0, at: DateTime::UNIX_EPOCH };
+    pub const START: Self = Self {
+        seq: 0,
+        at: DateTime::UNIX_EPOCH,
+    };
 }
 
 /// A position for each scope; a scope that is not in it stands at its start.

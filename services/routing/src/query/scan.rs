@@ -91,7 +91,15 @@ pub(super) async fn heads(
         .fetch_all(tx.conn())
         .await?;
     rows.into_iter()
-        .map(|row| Ok((ScopeId(row.try_get(0)?), Position { seq: row.try_get(1)?, at: row.try_get(2)? })))
+        .map(|row| {
+            Ok((
+                ScopeId(row.try_get(0)?),
+                Position {
+                    seq: row.try_get(1)?,
+                    at: row.try_get(2)?,
+                },
+            ))
+        })
         .collect()
 }
 
@@ -104,7 +112,10 @@ pub(super) async fn walk(
     filter: &Filter,
     bounds: Bounds,
 ) -> Result<Walked, Error> {
-    let mut walked = Walked { picked: Vec::new(), after: from };
+    let mut walked = Walked {
+        picked: Vec::new(),
+        after: from,
+    };
     let (mut bytes, mut rows_left) = (0, MAX_ROWS);
     for (scope, head) in heads {
         while walked.after.get(*scope).seq < head.seq {
@@ -113,17 +124,33 @@ pub(super) async fn walk(
             if wanted == 0 || limit == 0 {
                 return Ok(walked);
             }
-            let rows = chunk(tx, tenant, *scope, walked.after.get(*scope), filter, bounds, limit).await?;
+            let rows = chunk(
+                tx,
+                tenant,
+                *scope,
+                walked.after.get(*scope),
+                filter,
+                bounds,
+                limit,
+            )
+            .await?;
             rows_left -= rows.len().min(rows_left);
             let exhausted = rows.len() < limit;
             for row in rows {
                 if row.keep {
                     bytes += row.bytes;
-                    if walked.picked.len() == bounds.count || (bytes > MAX_BYTES && !walked.picked.is_empty()) {
+                    if walked.picked.len() == bounds.count
+                        || (bytes > MAX_BYTES && !walked.picked.is_empty())
+                    {
                         return Ok(walked);
                     }
                     let before = walked.after.get(*scope);
-                    walked.picked.push(Picked { uid: row.uid, scope: *scope, before, position: row.position });
+                    walked.picked.push(Picked {
+                        uid: row.uid,
+                        scope: *scope,
+                        before,
+                        position: row.position,
+                    });
                 }
                 walked.after.set(*scope, row.position);
             }
@@ -168,7 +195,10 @@ async fn chunk(
     rows.into_iter()
         .map(|row| {
             Ok(Row {
-                position: Position { seq: row.try_get(0)?, at: row.try_get(1)? },
+                position: Position {
+                    seq: row.try_get(0)?,
+                    at: row.try_get(1)?,
+                },
                 uid: EventUid(row.try_get(2)?),
                 bytes: usize::try_from(row.try_get::<i32, _>(3)?).unwrap_or(0),
                 keep: row.try_get(4)?,

@@ -27,7 +27,12 @@ impl Seal {
     /// Binds tokens to a method, a tenant and a filter. `field` is the request's field that takes
     /// them.
     #[must_use]
-    pub fn new(method: &'static str, field: &'static str, tenant: TenantId, filter: &[&str]) -> Self {
+    pub fn new(
+        method: &'static str,
+        field: &'static str,
+        tenant: TenantId,
+        filter: &[&str],
+    ) -> Self {
         let mut bound = Sha256::new_with_prefix(b"weir.token.v1\0");
         bound.update(tenant.0.to_be_bytes());
         for part in std::iter::once(&method).chain(filter) {
@@ -57,14 +62,23 @@ impl Seal {
     ) -> Result<T, Error> {
         let refuse = || Error::PageToken(self.field);
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refuse())?;
-        let Some((&VERSION, rest)) = bytes.split_first() else { return Err(refuse()) };
+        let Some((&VERSION, rest)) = bytes.split_first() else {
+            return Err(refuse());
+        };
         let (checksum, body) = rest.split_at_checked(CHECKSUM).ok_or_else(refuse)?;
         if checksum != self.checksum(body) {
             return Err(refuse());
         }
-        let mut reader = Reader { rest: body, field: self.field };
+        let mut reader = Reader {
+            rest: body,
+            field: self.field,
+        };
         let value = read(&mut reader)?;
-        if reader.rest.is_empty() { Ok(value) } else { Err(refuse()) }
+        if reader.rest.is_empty() {
+            Ok(value)
+        } else {
+            Err(refuse())
+        }
     }
 }
 
@@ -122,7 +136,10 @@ impl Reader<'_> {
     }
 
     pub(super) fn uuid(&mut self) -> Result<Uuid, Error> {
-        let (bytes, rest) = self.rest.split_first_chunk::<16>().ok_or_else(|| self.refuse())?;
+        let (bytes, rest) = self
+            .rest
+            .split_first_chunk::<16>()
+            .ok_or_else(|| self.refuse())?;
         self.rest = rest;
         Ok(Uuid::from_bytes(*bytes))
     }
@@ -147,12 +164,22 @@ mod tests {
 
     #[test]
     fn r19_a_token_opens_only_for_its_tenant_method_and_filter() {
-        let seal = |tenant, method, filter| Seal::new(method, "page_token", TenantId(tenant), &[filter]);
+        let seal =
+            |tenant, method, filter| Seal::new(method, "page_token", TenantId(tenant), &[filter]);
         let mut body = Writer::default();
         vector().write(&mut body);
         let token = seal(1, "list", "a").close(&body);
-        assert_eq!(seal(1, "list", "a").open(&token, Vector::read).expect("its own"), vector());
-        for other in [seal(2, "list", "a"), seal(1, "watch", "a"), seal(1, "list", "b")] {
+        assert_eq!(
+            seal(1, "list", "a")
+                .open(&token, Vector::read)
+                .expect("its own"),
+            vector()
+        );
+        for other in [
+            seal(2, "list", "a"),
+            seal(1, "watch", "a"),
+            seal(1, "list", "b"),
+        ] {
             let refused = other.open(&token, Vector::read).expect_err("not its own");
             assert_eq!(refused.reason(), "PAGE_TOKEN_INVALID");
         }

@@ -106,7 +106,10 @@ impl Seen {
             let place = (ScopeId(from.int4()?), from.int8()?);
             undecided.insert(place, EventUid(from.uuid()?));
         }
-        Ok(Self { positions, undecided })
+        Ok(Self {
+            positions,
+            undecided,
+        })
     }
 }
 
@@ -138,7 +141,18 @@ impl Watch {
                 }
             }
         }
-        Ok(Self { db, tenant, scope, with_data, hint, shutdown, seal, seen, last: None, ready: VecDeque::new() })
+        Ok(Self {
+            db,
+            tenant,
+            scope,
+            with_data,
+            hint,
+            shutdown,
+            seal,
+            seen,
+            last: None,
+            ready: VecDeque::new(),
+        })
     }
 
     /// Returns the next message, as soon as there is one.
@@ -187,7 +201,11 @@ impl Watch {
             return Ok(());
         }
         let owed: Vec<Uuid> = self.seen.undecided.values().map(|uid| uid.0).collect();
-        let limit = if self.with_data { UPDATES_WITH_DATA } else { UPDATES };
+        let limit = if self.with_data {
+            UPDATES_WITH_DATA
+        } else {
+            UPDATES
+        };
         let decided: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/read_decided.sql"))
             .bind(self.tenant.0)
             .bind(&owed)
@@ -206,14 +224,23 @@ impl Watch {
         let mut heads = heads(tx, self.tenant, self.scope).await?;
         let behind = heads.partition_point(|(scope, _)| Some(*scope) <= self.last);
         heads.rotate_left(behind);
-        let bounds = Bounds { count, with_data: self.with_data };
+        let bounds = Bounds {
+            count,
+            with_data: self.with_data,
+        };
         let from = self.seen.positions.clone();
         let walked = walk(tx, self.tenant, &heads, from, &Filter::default(), bounds).await?;
         let uids: Vec<EventUid> = walked.picked.iter().map(|p| p.uid).collect();
         let events = read_all(tx, self.tenant, &uids, self.with_data).await?;
         let fitting = fitting(&events);
         let all = fitting == walked.picked.len();
-        for (event, Picked { scope, position, .. }) in events.into_iter().take(fitting).zip(&walked.picked) {
+        for (
+            event,
+            Picked {
+                scope, position, ..
+            },
+        ) in events.into_iter().take(fitting).zip(&walked.picked)
+        {
             self.seen.positions.set(*scope, *position);
             if event.is_pending() {
                 self.seen.undecided.insert((*scope, event.seq), event.uid);
@@ -231,7 +258,11 @@ impl Watch {
     fn push(&mut self, event: EventRecord, update: bool) {
         let mut body = Writer::default();
         self.seen.write(&mut body);
-        self.ready.push_back(Message { event, update, resume_token: self.seal.close(&body) });
+        self.ready.push_back(Message {
+            event,
+            update,
+            resume_token: self.seal.close(&body),
+        });
     }
 }
 
@@ -244,18 +275,34 @@ mod tests {
     fn r19_a_resume_token_holds_positions_and_what_is_undecided() {
         let seal = Seal::new("watch_events", "resume_token", TenantId(1), &[""]);
         let mut seen = Seen::default();
-        seen.positions.set(ScopeId(3), Position { seq: 2_000, at: chrono::DateTime::UNIX_EPOCH });
+        seen.positions.set(
+            ScopeId(3),
+            Position {
+                seq: 2_000,
+                at: chrono::DateTime::UNIX_EPOCH,
+            },
+        );
         for seq in 1..=1_000 {
-            seen.undecided.insert((ScopeId(3), seq), EventUid(Uuid::from_u128(u128::from(seq.unsigned_abs()))));
+            seen.undecided.insert(
+                (ScopeId(3), seq),
+                EventUid(Uuid::from_u128(u128::from(seq.unsigned_abs()))),
+            );
         }
         let mut body = Writer::default();
         seen.write(&mut body);
         let token = seal.close(&body);
         assert!(token.len() < 32 << 10, "{}", token.len());
-        assert_eq!(seal.open(&token, Seen::read).expect("it was made here"), seen);
-        seen.undecided.insert((ScopeId(4), 1), EventUid(Uuid::nil()));
+        assert_eq!(
+            seal.open(&token, Seen::read).expect("it was made here"),
+            seen
+        );
+        seen.undecided
+            .insert((ScopeId(4), 1), EventUid(Uuid::nil()));
         let mut body = Writer::default();
         seen.write(&mut body);
-        assert!(seal.open(&seal.close(&body), Seen::read).is_err(), "more than a stream ever owes");
+        assert!(
+            seal.open(&seal.close(&body), Seen::read).is_err(),
+            "more than a stream ever owes"
+        );
     }
 }

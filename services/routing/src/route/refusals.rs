@@ -68,7 +68,9 @@ pub fn pack(declined: &[(RouteId, String)]) -> (Vec<u8>, bool) {
 /// # Errors
 /// The bytes are not what [`pack`] writes.
 pub fn unpack(packed: &[u8]) -> Result<Vec<(RouteId, String)>, Unreadable> {
-    let Some((&VERSION, mut rest)) = packed.split_first() else { return Err(Unreadable) };
+    let Some((&VERSION, mut rest)) = packed.split_first() else {
+        return Err(Unreadable);
+    };
     let mut reasons = vec![""];
     let mut declined = Vec::new();
     while !rest.is_empty() {
@@ -114,7 +116,10 @@ mod tests {
     use super::*;
 
     fn of(reasons: &[&str]) -> Vec<(RouteId, String)> {
-        (1..).map(RouteId).zip(reasons.iter().map(|r| (*r).to_owned())).collect()
+        (1..)
+            .map(RouteId)
+            .zip(reasons.iter().map(|r| (*r).to_owned()))
+            .collect()
     }
 
     proptest! {
@@ -150,12 +155,17 @@ mod tests {
         assert!(packed.len() < 530, "{}", packed.len());
         let back = unpack(&packed).expect("it was packed here");
         assert_eq!(back.len(), 6);
-        assert_eq!((back[0].1.as_str(), back[1].1.len(), back[2].1.as_str()), ("", 500, "no"));
+        assert_eq!(
+            (back[0].1.as_str(), back[1].1.len(), back[2].1.as_str()),
+            ("", 500, "no")
+        );
     }
 
     #[test]
     fn r13_past_64_kib_the_end_is_left_out_and_said_so() {
-        let reasons: Vec<String> = (0..300).map(|i| format!("{i:03}{}", "ö".repeat(300))).collect();
+        let reasons: Vec<String> = (0..300)
+            .map(|i| format!("{i:03}{}", "ö".repeat(300)))
+            .collect();
         let declined: Vec<(RouteId, String)> = (1..).map(RouteId).zip(reasons).collect();
         let (packed, truncated) = pack(&declined);
         assert!(truncated && packed.len() <= MAX_PACKED);
@@ -169,8 +179,9 @@ mod tests {
 
     #[test]
     fn r13_a_reason_given_very_often_does_not_become_a_huge_answer() {
-        let declined: Vec<(RouteId, String)> =
-            (1..20_000).map(|i| (RouteId(i), "y".repeat(MAX_REASON))).collect();
+        let declined: Vec<(RouteId, String)> = (1..20_000)
+            .map(|i| (RouteId(i), "y".repeat(MAX_REASON)))
+            .collect();
         let (packed, truncated) = pack(&declined);
         assert!(truncated);
         let back = unpack(&packed).expect("it was packed here");

@@ -6,14 +6,16 @@ use weir_proto::routing::v1 as wire;
 use weir_rpc::{Caller, status, unimplemented};
 
 use super::convert::{self, refused};
-use crate::command::publish_config::{self, Prepared, PublishConfig, prepare, registration_warnings};
+use crate::command::publish_config::{
+    self, Prepared, PublishConfig, prepare, registration_warnings,
+};
 use crate::generation::Generations;
 use crate::query::{self, Error};
 use crate::tenant::WebhookKind;
 
 /// The service.
 #[derive(Debug, Clone)]
-pub struct Configs {
+pub(crate) struct Configs {
     db: Db,
     generations: Generations,
 }
@@ -21,13 +23,17 @@ pub struct Configs {
 impl Configs {
     /// Makes the service. A publication is seen by `generations` before it is answered.
     #[must_use]
-    pub fn new(db: Db, generations: Generations) -> Self {
+    pub(crate) fn new(db: Db, generations: Generations) -> Self {
         Self { db, generations }
     }
 
     /// Adds what only the tenant's registrations can say. A document is checked before a tenant
     /// exists, too.
-    async fn with_registrations(&self, tenant: &str, prepared: &Prepared) -> Result<Vec<crate::tenant::Problem>, Error> {
+    async fn with_registrations(
+        &self,
+        tenant: &str,
+        prepared: &Prepared,
+    ) -> Result<Vec<crate::tenant::Problem>, Error> {
         let tenant = match weir_ledger::tenant::resolve(&self.db, tenant).await {
             Ok((tenant, _)) => Some(tenant),
             Err(weir_ledger::Error::TenantNotFound(_)) => None,
@@ -35,7 +41,12 @@ impl Configs {
         };
         let mut tx = self.db.snapshot().await?;
         let registration = registration_warnings(&mut tx, tenant, &prepared.compiled).await?;
-        Ok(prepared.warnings.iter().cloned().chain(registration).collect())
+        Ok(prepared
+            .warnings
+            .iter()
+            .cloned()
+            .chain(registration)
+            .collect())
     }
 }
 
@@ -78,14 +89,23 @@ impl wire::config_service_server::ConfigService for Configs {
     ) -> Result<Response<wire::ValidateConfigResponse>, Status> {
         let caller = Caller::from_request(&request)?;
         let (valid, problems) = match prepare(request.into_inner().document).await {
-            Ok(prepared) => {
-                (true, self.with_registrations(&caller.tenant, &prepared).await.map_err(refused)?)
-            }
+            Ok(prepared) => (
+                true,
+                self.with_registrations(&caller.tenant, &prepared)
+                    .await
+                    .map_err(refused)?,
+            ),
             Err(publish_config::Error::Invalid(problems)) => (false, problems),
             Err(error) => return Err(status(error)),
         };
-        let problems = problems.into_iter().map(convert::problem_to_proto).collect();
-        Ok(Response::new(wire::ValidateConfigResponse { valid, problems }))
+        let problems = problems
+            .into_iter()
+            .map(convert::problem_to_proto)
+            .collect();
+        Ok(Response::new(wire::ValidateConfigResponse {
+            valid,
+            problems,
+        }))
     }
 
     async fn publish_config(
@@ -93,15 +113,27 @@ impl wire::config_service_server::ConfigService for Configs {
         request: Request<wire::PublishConfigRequest>,
     ) -> Result<Response<wire::PublishConfigResponse>, Status> {
         let caller = Caller::from_request(&request)?;
-        let wire::PublishConfigRequest { document, expected_generation, request_id } = request.into_inner();
+        let wire::PublishConfigRequest {
+            document,
+            expected_generation,
+            request_id,
+        } = request.into_inner();
         let prepared = prepare(document).await.map_err(status)?;
-        let command =
-            PublishConfig::new(caller.tenant.clone(), caller.actor, prepared, expected_generation, request_id)
-                .map_err(status)?;
+        let command = PublishConfig::new(
+            caller.tenant.clone(),
+            caller.actor,
+            prepared,
+            expected_generation,
+            request_id,
+        )
+        .map_err(status)?;
         let published = self.db.run(&command).await.map_err(status)?;
         // It is committed whatever this says; routing asks by itself within a second.
         if let Err(error) = self.generations.refresh(&caller.tenant).await {
-            tracing::debug!(error = weir_rpc::chain(&error), "the new generation is not loaded yet");
+            tracing::debug!(
+                error = weir_rpc::chain(&error),
+                "the new generation is not loaded yet"
+            );
         }
         Ok(Response::new(convert::published_to_proto(published)))
     }
@@ -113,13 +145,22 @@ impl wire::config_service_server::ConfigService for Configs {
         let caller = Caller::from_request(&request)?;
         let generation = request.into_inner().generation;
         if generation < 0 {
-            return Err(refused(Error::field("generation", "is negative; 0 is the current one")));
+            return Err(refused(Error::field(
+                "generation",
+                "is negative; 0 is the current one",
+            )));
         }
-        let (tenant, _) = weir_ledger::tenant::resolve(&self.db, &caller.tenant).await.map_err(status)?;
-        let (publication, document) =
-            query::config::get(&self.db, tenant, generation).await.map_err(refused)?;
+        let (tenant, _) = weir_ledger::tenant::resolve(&self.db, &caller.tenant)
+            .await
+            .map_err(status)?;
+        let (publication, document) = query::config::get(&self.db, tenant, generation)
+            .await
+            .map_err(refused)?;
         let generation = Some(convert::generation_to_proto(publication));
-        Ok(Response::new(wire::GetConfigResponse { generation, document }))
+        Ok(Response::new(wire::GetConfigResponse {
+            generation,
+            document,
+        }))
     }
 
     async fn list_generations(
@@ -127,19 +168,35 @@ impl wire::config_service_server::ConfigService for Configs {
         request: Request<wire::ListGenerationsRequest>,
     ) -> Result<Response<wire::ListGenerationsResponse>, Status> {
         let caller = Caller::from_request(&request)?;
-        let wire::ListGenerationsRequest { page_size, page_token } = request.into_inner();
+        let wire::ListGenerationsRequest {
+            page_size,
+            page_token,
+        } = request.into_inner();
         let page_size = convert::page_size(page_size).map_err(refused)?;
-        let (tenant, _) = weir_ledger::tenant::resolve(&self.db, &caller.tenant).await.map_err(status)?;
+        let (tenant, _) = weir_ledger::tenant::resolve(&self.db, &caller.tenant)
+            .await
+            .map_err(status)?;
         let (found, next_page_token) =
-            query::config::list(&self.db, tenant, page_size, &page_token).await.map_err(refused)?;
-        let generations = found.into_iter().map(convert::generation_to_proto).collect();
-        Ok(Response::new(wire::ListGenerationsResponse { generations, next_page_token }))
+            query::config::list(&self.db, tenant, page_size, &page_token)
+                .await
+                .map_err(refused)?;
+        let generations = found
+            .into_iter()
+            .map(convert::generation_to_proto)
+            .collect();
+        Ok(Response::new(wire::ListGenerationsResponse {
+            generations,
+            next_page_token,
+        }))
     }
 
     async fn get_config_status(
         &self,
         _: Request<wire::GetConfigStatusRequest>,
     ) -> Result<Response<wire::GetConfigStatusResponse>, Status> {
-        Err(unimplemented("GetConfigStatus", "replicas do not report what they run yet"))
+        Err(unimplemented(
+            "GetConfigStatus",
+            "replicas do not report what they run yet",
+        ))
     }
 }

@@ -38,7 +38,9 @@ pub(crate) fn event_to_proto(record: EventRecord) -> types::Event {
 }
 
 /// Writes what became of an event: exactly one of the two.
-pub(crate) fn standing(record: &EventRecord) -> (Option<types::RouteRecord>, Option<types::Pending>) {
+pub(crate) fn standing(
+    record: &EventRecord,
+) -> (Option<types::RouteRecord>, Option<types::Pending>) {
     match &record.standing {
         Standing::Routed(routed) => (Some(record_to_proto(record, routed)), None),
         Standing::Pending(pending) => (None, Some(pending_to_proto(pending))),
@@ -49,7 +51,10 @@ fn record_to_proto(event: &EventRecord, record: &RouteRecord) -> types::RouteRec
     let refusals = record
         .refusals
         .iter()
-        .map(|(route, reason)| types::Refusal { route: route.clone(), reason: reason.clone() });
+        .map(|(route, reason)| types::Refusal {
+            route: route.clone(),
+            reason: reason.clone(),
+        });
     types::RouteRecord {
         event: event.uid.to_string(),
         scope: event.scope.clone(),
@@ -70,10 +75,13 @@ fn record_to_proto(event: &EventRecord, record: &RouteRecord) -> types::RouteRec
 }
 
 fn pending_to_proto(pending: &Pending) -> types::Pending {
-    let last_error = pending.last_failure.as_ref().map(|(code, error)| match error.as_str() {
-        "" => code.to_string(),
-        error => format!("{code}: {error}"),
-    });
+    let last_error = pending
+        .last_failure
+        .as_ref()
+        .map(|(code, error)| match error.as_str() {
+            "" => code.to_string(),
+            error => format!("{code}: {error}"),
+        });
     types::Pending {
         state: i32::from(pending.state.code()),
         reason: pending.reason.clone(),
@@ -96,10 +104,23 @@ pub(crate) fn generation_to_proto(publication: Publication) -> types::Generation
 }
 
 /// Writes what a publication answers.
-pub(crate) fn published_to_proto(published: Published) -> weir_proto::routing::v1::PublishConfigResponse {
-    let Published { generation, digest, actor, created_at, warnings } = published;
+pub(crate) fn published_to_proto(
+    published: Published,
+) -> weir_proto::routing::v1::PublishConfigResponse {
+    let Published {
+        generation,
+        digest,
+        actor,
+        created_at,
+        warnings,
+    } = published;
     weir_proto::routing::v1::PublishConfigResponse {
-        generation: Some(generation_to_proto(Publication { generation, digest, actor, created_at })),
+        generation: Some(generation_to_proto(Publication {
+            generation,
+            digest,
+            actor,
+            created_at,
+        })),
         problems: warnings.into_iter().map(problem_to_proto).collect(),
     }
 }
@@ -131,7 +152,10 @@ pub(crate) fn page_size(given: i32) -> Result<usize, Error> {
         Ok(size) if size <= query::list::MAX_PAGE => Ok(size),
         _ => {
             let limit = query::list::MAX_PAGE;
-            Err(Error::field("page_size", format!("is {given}; it is 1 to {limit}, or 0 for {DEFAULT_PAGE}")))
+            Err(Error::field(
+                "page_size",
+                format!("is {given}; it is 1 to {limit}, or 0 for {DEFAULT_PAGE}"),
+            ))
         }
     }
 }
@@ -141,9 +165,15 @@ pub(crate) fn page_size(given: i32) -> Result<usize, Error> {
 /// # Errors
 /// `INVALID_REQUEST` for a number that is none, and for zero, which means nothing.
 pub(crate) fn disposition(field: &str, given: i32) -> Result<Disposition, Error> {
-    i16::try_from(given).ok().and_then(|code| Disposition::from_code(code).ok()).ok_or_else(|| {
-        Error::field(field, format!("has the number {given}, which is no disposition of this version"))
-    })
+    i16::try_from(given)
+        .ok()
+        .and_then(|code| Disposition::from_code(code).ok())
+        .ok_or_else(|| {
+            Error::field(
+                field,
+                format!("has the number {given}, which is no disposition of this version"),
+            )
+        })
 }
 
 /// Reads a Work's id, if it is given.
@@ -153,7 +183,10 @@ pub(crate) fn disposition(field: &str, given: i32) -> Result<Disposition, Error>
 pub(crate) fn work(field: &str, given: &str) -> Result<Option<WorkId>, Error> {
     match given {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|e: weir_kernel::ParseIdError| Error::field(field, e.to_string())),
+        text => text
+            .parse()
+            .map(Some)
+            .map_err(|e: weir_kernel::ParseIdError| Error::field(field, e.to_string())),
     }
 }
 
@@ -177,10 +210,12 @@ fn text(id: Option<impl ToString>) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
-        write!(out, "{byte:02x}").expect("writing to a string cannot fail");
-        out
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
+            write!(out, "{byte:02x}").expect("writing to a string cannot fail");
+            out
+        })
 }
 
 #[cfg(test)]
@@ -192,27 +227,45 @@ mod tests {
     #[test]
     fn the_vocabularies_have_the_same_numbers_and_names_on_the_wire() {
         for value in Disposition::ALL {
-            let wire = types::Disposition::try_from(i32::from(value.code())).expect("it is in the contract");
-            assert_eq!(wire.as_str_name(), format!("DISPOSITION_{}", value.as_str().to_uppercase()));
+            let wire = types::Disposition::try_from(i32::from(value.code()))
+                .expect("it is in the contract");
+            assert_eq!(
+                wire.as_str_name(),
+                format!("DISPOSITION_{}", value.as_str().to_uppercase())
+            );
         }
         for value in Policy::ALL {
-            let wire = types::Policy::try_from(i32::from(value.code())).expect("it is in the contract");
-            assert_eq!(wire.as_str_name(), format!("POLICY_{}", value.as_str().to_uppercase()));
+            let wire =
+                types::Policy::try_from(i32::from(value.code())).expect("it is in the contract");
+            assert_eq!(
+                wire.as_str_name(),
+                format!("POLICY_{}", value.as_str().to_uppercase())
+            );
         }
         for value in PendingState::ALL {
-            let wire = types::PendingState::try_from(i32::from(value.code())).expect("it is in the contract");
-            assert_eq!(wire.as_str_name(), format!("PENDING_STATE_{}", value.as_str().to_uppercase()));
+            let wire = types::PendingState::try_from(i32::from(value.code()))
+                .expect("it is in the contract");
+            assert_eq!(
+                wire.as_str_name(),
+                format!("PENDING_STATE_{}", value.as_str().to_uppercase())
+            );
         }
     }
 
     #[test]
     fn an_unknown_or_zero_enum_value_is_refused_and_the_field_named() {
-        assert_eq!(disposition("disposition", 7).expect("it is one"), Disposition::Unmatched);
+        assert_eq!(
+            disposition("disposition", 7).expect("it is one"),
+            Disposition::Unmatched
+        );
         for number in [0, -1, 11, i32::MAX] {
             let refused = disposition("disposition", number).expect_err("it is none");
             assert_eq!(refused.reason(), "INVALID_REQUEST");
             assert_eq!(refused.violations()[0].field, "disposition");
-            assert!(refused.to_string().contains(&number.to_string()), "{refused}");
+            assert!(
+                refused.to_string().contains(&number.to_string()),
+                "{refused}"
+            );
         }
     }
 

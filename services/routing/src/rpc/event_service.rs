@@ -23,7 +23,7 @@ use crate::query::{self, Error};
 
 /// The service.
 #[derive(Clone)]
-pub struct Events {
+pub(crate) struct Events {
     db: Db,
     generations: Generations,
     publisher: Publisher,
@@ -35,22 +35,33 @@ impl Events {
     /// Makes the service. Watchers look at once when `hints` say that something was decided;
     /// `shutdown` ends their streams.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         db: Db,
         generations: Generations,
         publisher: Publisher,
         hints: &Hints,
         shutdown: CancellationToken,
     ) -> Self {
-        Self { db, generations, publisher, hint: Arc::clone(&hints.routed), shutdown }
+        Self {
+            db,
+            generations,
+            publisher,
+            hint: Arc::clone(&hints.routed),
+            shutdown,
+        }
     }
 
     async fn tenant(&self, caller: &Caller) -> Result<TenantId, Status> {
-        self.generations.tenant(&caller.tenant).await.map_err(status)
+        self.generations
+            .tenant(&caller.tenant)
+            .await
+            .map_err(status)
     }
 
     async fn scope(&self, tenant: TenantId, name: &str) -> Result<Option<ScopeId>, Error> {
-        let Some(name) = convert::identifier("scope", name)? else { return Ok(None) };
+        let Some(name) = convert::identifier("scope", name)? else {
+            return Ok(None);
+        };
         let mut tx = self.db.snapshot().await?;
         query::scope(&mut tx, tenant, name).await.map(Some)
     }
@@ -63,7 +74,10 @@ impl wire::event_service_server::EventService for Events {
         request: Request<wire::PublishRequest>,
     ) -> Result<Response<wire::PublishResponse>, Status> {
         let caller = Caller::from_request(&request)?;
-        self.publisher.publish(&caller, request.into_inner()).await.map(Response::new)
+        self.publisher
+            .publish(&caller, request.into_inner())
+            .await
+            .map(Response::new)
     }
 
     async fn publish_batch(
@@ -71,7 +85,10 @@ impl wire::event_service_server::EventService for Events {
         request: Request<wire::PublishBatchRequest>,
     ) -> Result<Response<wire::PublishBatchResponse>, Status> {
         let caller = Caller::from_request(&request)?;
-        self.publisher.publish_batch(&caller, request.into_inner()).await.map(Response::new)
+        self.publisher
+            .publish_batch(&caller, request.into_inner())
+            .await
+            .map(Response::new)
     }
 
     async fn get_event(
@@ -79,11 +96,20 @@ impl wire::event_service_server::EventService for Events {
         request: Request<wire::GetEventRequest>,
     ) -> Result<Response<wire::GetEventResponse>, Status> {
         let caller = Caller::from_request(&request)?;
-        let wire::GetEventRequest { event, source, id, omit_data } = request.into_inner();
+        let wire::GetEventRequest {
+            event,
+            source,
+            id,
+            omit_data,
+        } = request.into_inner();
         let name = EventRef::parse(&event, &source, &id).map_err(status)?;
         let tenant = self.tenant(&caller).await?;
-        let found = event::read(&self.db, tenant, &name, !omit_data).await.map_err(refused)?;
-        Ok(Response::new(wire::GetEventResponse { event: Some(convert::event_to_proto(found)) }))
+        let found = event::read(&self.db, tenant, &name, !omit_data)
+            .await
+            .map_err(refused)?;
+        Ok(Response::new(wire::GetEventResponse {
+            event: Some(convert::event_to_proto(found)),
+        }))
     }
 
     async fn list_events(
@@ -105,7 +131,11 @@ impl wire::event_service_server::EventService for Events {
         };
         let page = list.run(&self.db).await.map_err(refused)?;
         Ok(Response::new(wire::ListEventsResponse {
-            events: page.events.into_iter().map(convert::event_to_proto).collect(),
+            events: page
+                .events
+                .into_iter()
+                .map(convert::event_to_proto)
+                .collect(),
             next_page_token: page.next_page_token,
         }))
     }
@@ -118,9 +148,15 @@ impl wire::event_service_server::EventService for Events {
         let wire::GetRouteRequest { event, source, id } = request.into_inner();
         let name = EventRef::parse(&event, &source, &id).map_err(status)?;
         let tenant = self.tenant(&caller).await?;
-        let found = event::read(&self.db, tenant, &name, false).await.map_err(refused)?;
+        let found = event::read(&self.db, tenant, &name, false)
+            .await
+            .map_err(refused)?;
         let (record, pending) = convert::standing(&found);
-        Ok(Response::new(wire::GetRouteResponse { record, pending, event: found.uid.to_string() }))
+        Ok(Response::new(wire::GetRouteResponse {
+            record,
+            pending,
+            event: found.uid.to_string(),
+        }))
     }
 
     type WatchEventsStream = BoxStream<'static, Result<wire::WatchEventsResponse, Status>>;
@@ -174,7 +210,10 @@ fn filter(request: &wire::ListEventsRequest) -> Result<Filter, Error> {
         None => None,
     };
     if request.unrouted && disposition.is_some() {
-        return Err(Error::field("unrouted", "excludes `disposition`: what is unrouted has none"));
+        return Err(Error::field(
+            "unrouted",
+            "excludes `disposition`: what is unrouted has none",
+        ));
     }
     Ok(Filter {
         kind: convert::identifier("type", &request.r#type)?.map(str::to_owned),

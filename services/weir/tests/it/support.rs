@@ -215,7 +215,7 @@ impl Weir {
             capabilities: capabilities.iter().map(|c| i32::from(*c)).collect(),
             request_id: String::new(),
         };
-        self.user.executors().register_executor(request).await.expect("registered").into_inner().revision
+        self.user.executor().register_executor(request).await.expect("registered").into_inner().revision
     }
 
     /// Claims at most one Work of binding `b`.
@@ -231,26 +231,26 @@ impl Weir {
             ..Default::default()
         };
         let request = lifecycle::ClaimOnceRequest { spec: Some(spec), max_works: 1, wait: None };
-        let answer = self.user.executors().claim_once(request).await.expect("claimable");
+        let answer = self.user.executor().claim_once(request).await.expect("claimable");
         answer.into_inner().works.into_iter().next()
     }
 
     /// Completes an attempt.
     pub async fn complete(&self, work: &lifecycle::ClaimedWork) -> Result<types::WorkState, Status> {
         let request = lifecycle::CompleteRequest { lease: work.lease.clone(), result: String::new() };
-        self.user.executors().complete(request).await.map(|r| r.into_inner().state())
+        self.user.executor().complete(request).await.map(|r| r.into_inner().state())
     }
 
     /// Reads a Work.
     pub async fn work(&self, work: &str) -> types::Work {
         let request = lifecycle::GetWorkRequest { work: work.to_owned(), ..Default::default() };
-        self.user.works().get_work(request).await.expect("known").into_inner().work.expect("always there")
+        self.user.work().get_work(request).await.expect("known").into_inner().work.expect("always there")
     }
 
     /// Reads a Work's inputs, as their events.
     pub async fn inputs(&self, work: &str) -> Vec<String> {
         let request = lifecycle::ListInputsRequest { work: work.to_owned(), page_size: 1_000, ..Default::default() };
-        let answer = self.user.works().list_inputs(request).await.expect("known").into_inner();
+        let answer = self.user.work().list_inputs(request).await.expect("known").into_inner();
         answer.inputs.into_iter().map(|i| i.event).collect()
     }
 
@@ -298,9 +298,9 @@ async fn replica(url: &str, handlers: &Arc<Handlers>) -> (Running, Upstream) {
         weir_routing::component(db.clone(), &config, handlers.registry(), weir_routing::Hints::default());
     let config = weir_lifecycle::Config { database: database.clone(), ..Default::default() };
     let mut lifecycle = weir_lifecycle::component(db.clone(), &config, weir_lifecycle::Hints::default());
-    let config = weir_migration::Config { database, ..Default::default() };
+    let config = weir_migration::Config { database: database.clone(), ..Default::default() };
     let mut migration = weir_migration::component(&config).expect("a URL");
-    let mut causal = causal(db);
+    let mut causal = causal(db, database.clone());
     let upstreams = Upstreams {
         routing: inward(&mut routing),
         lifecycle: inward(&mut lifecycle),
@@ -322,8 +322,9 @@ async fn replica(url: &str, handlers: &Arc<Handlers>) -> (Running, Upstream) {
     (running, to_routing)
 }
 
-fn causal(db: weir_pg::Db) -> Component {
-    weir_causal::component(db, weir_causal::Hints::default())
+fn causal(db: weir_pg::Db, database: DatabaseConfig) -> Component {
+    let config = weir_causal::Config { database, ..Default::default() };
+    weir_causal::component(db, &config, weir_causal::Hints::default())
 }
 
 fn inward(component: &mut Component) -> Upstream {

@@ -67,5 +67,9 @@ pub(super) fn decode(stored: &[u8], document: &[Problem]) -> Result<Published, E
 /// Reasons are constants of the code. One that another version wrote and this one does not know is
 /// answered as a warning of no special kind.
 fn reason(word: &str) -> &'static str {
-    [NO_EXECUTOR, NO_CAPABILITY].iter().find(|known| **known == word).copied().unwrap_or("warning")
+    [NO_EXECUTOR, NO_CAPABILITY]
+        .iter()
+        .find(|known| **known == word)
+        .copied()
+        .unwrap_or("warning")
 }

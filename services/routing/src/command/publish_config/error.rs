@@ -65,7 +65,9 @@ impl weir_pg::TxError for Error {
 impl Classify for Error {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Invalid(_) | Self::Field(_) | Self::Expectation { .. } => ErrorKind::InvalidArgument,
+            Self::Invalid(_) | Self::Field(_) | Self::Expectation { .. } => {
+                ErrorKind::InvalidArgument
+            }
             Self::Conflict { .. } => ErrorKind::Conflict,
             Self::Answer(_) => ErrorKind::Internal,
             Self::Ledger(error) => error.kind(),
@@ -99,10 +101,17 @@ impl Classify for Error {
 
     fn violations(&self) -> Vec<Violation> {
         match self {
-            Self::Invalid(problems) => problems.iter().filter(|p| p.is_error()).map(violation).collect(),
+            Self::Invalid(problems) => problems
+                .iter()
+                .filter(|p| p.is_error())
+                .map(violation)
+                .collect(),
             Self::Field(violation) => vec![violation.clone()],
             Self::Expectation { current } => {
-                vec![Violation::new("expected_generation", format!("is required; the current one is {current}"))]
+                vec![Violation::new(
+                    "expected_generation",
+                    format!("is required; the current one is {current}"),
+                )]
             }
             Self::Conflict { .. } | Self::Answer(_) | Self::Ledger(_) | Self::Db(_) => Vec::new(),
         }
@@ -113,7 +122,9 @@ impl Classify for Error {
             Self::Expectation { current } | Self::Conflict { current, .. } => {
                 vec![("current_generation", current.to_string())]
             }
-            Self::Invalid(_) | Self::Field(_) | Self::Answer(_) | Self::Ledger(_) | Self::Db(_) => Vec::new(),
+            Self::Invalid(_) | Self::Field(_) | Self::Answer(_) | Self::Ledger(_) | Self::Db(_) => {
+                Vec::new()
+            }
         }
     }
 }
@@ -124,7 +135,11 @@ fn violation(problem: &Problem) -> Violation {
         line => format!("line {line}, column {}: ", problem.column),
     };
     // A fault of the whole document has no path, and a violation names a field.
-    let field = if problem.path.is_empty() { "document" } else { problem.path.as_str() };
+    let field = if problem.path.is_empty() {
+        "document"
+    } else {
+        problem.path.as_str()
+    };
     Violation::new(field, format!("{place}{}", problem.message))
 }
 
@@ -138,5 +153,8 @@ fn headline(problems: &[Problem]) -> String {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    format!("the configuration is not valid: `{}`: {}{more}", first.field, first.description)
+    format!(
+        "the configuration is not valid: `{}`: {}{more}",
+        first.field, first.description
+    )
 }

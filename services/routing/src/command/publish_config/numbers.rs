@@ -56,15 +56,33 @@ pub(super) async fn assign<'a>(
     let mut numbered = Vec::with_capacity(ids.len());
     for (id, scope) in ids {
         let own = scope.bindings.iter();
-        let own = own.map(|(name, binding)| (BindingId(bindings.of((id.0, name.clone()))), &**binding)).collect();
+        let own = own
+            .map(|(name, binding)| (BindingId(bindings.of((id.0, name.clone()))), &**binding))
+            .collect();
         for route in &scope.routes {
             // The record of an event names its route by this number.
             let _: RouteId = RouteId(routes.of((id.0, route.slot.clone())));
         }
-        numbered.push(Numbered { id, scope, bindings: own });
+        numbered.push(Numbered {
+            id,
+            scope,
+            bindings: own,
+        });
     }
-    insert_pairs(tx, tenant, include_str!("sql/insert_bindings.sql"), bindings.new).await?;
-    insert_pairs(tx, tenant, include_str!("sql/insert_routes.sql"), routes.new).await?;
+    insert_pairs(
+        tx,
+        tenant,
+        include_str!("sql/insert_bindings.sql"),
+        bindings.new,
+    )
+    .await?;
+    insert_pairs(
+        tx,
+        tenant,
+        include_str!("sql/insert_routes.sql"),
+        routes.new,
+    )
+    .await?;
     Ok(numbered)
 }
 
@@ -78,7 +96,11 @@ struct Numbers<K> {
 impl<K: Hash + Eq + Clone> Numbers<K> {
     fn new(known: HashMap<K, i32>) -> Self {
         let highest = known.values().copied().max().unwrap_or(0);
-        Self { known, highest, new: Vec::new() }
+        Self {
+            known,
+            highest,
+            new: Vec::new(),
+        }
     }
 
     fn of(&mut self, name: K) -> i32 {
@@ -97,7 +119,9 @@ async fn read_scopes(tx: &mut Tx<'_>, tenant: TenantId) -> Result<HashMap<String
         .bind(tenant.0)
         .fetch_all(tx.conn())
         .await?;
-    rows.into_iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    rows.into_iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect()
 }
 
 async fn read_pairs(
@@ -105,8 +129,13 @@ async fn read_pairs(
     tenant: TenantId,
     statement: &'static str,
 ) -> Result<HashMap<(i32, String), i32>, Error> {
-    let rows = sqlx::query(statement).bind(tenant.0).fetch_all(tx.conn()).await?;
-    rows.into_iter().map(|row| Ok(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?))).collect()
+    let rows = sqlx::query(statement)
+        .bind(tenant.0)
+        .fetch_all(tx.conn())
+        .await?;
+    rows.into_iter()
+        .map(|row| Ok(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?)))
+        .collect()
 }
 
 async fn insert_pairs(
@@ -120,6 +149,12 @@ async fn insert_pairs(
     }
     let ids: Vec<i32> = new.iter().map(|(id, _)| *id).collect();
     let (scopes, names): (Vec<i32>, Vec<String>) = new.into_iter().map(|(_, pair)| pair).unzip();
-    sqlx::query(statement).bind(tenant.0).bind(&ids).bind(&scopes).bind(&names).execute(tx.conn()).await?;
+    sqlx::query(statement)
+        .bind(tenant.0)
+        .bind(&ids)
+        .bind(&scopes)
+        .bind(&names)
+        .execute(tx.conn())
+        .await?;
     Ok(())
 }

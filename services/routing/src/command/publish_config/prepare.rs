@@ -33,25 +33,45 @@ pub struct Prepared {
 /// # Errors
 /// CONFIG_INVALID with every problem.
 pub async fn prepare(text: String) -> Result<Prepared, Error> {
-    tokio::task::spawn_blocking(move || read(text)).await.unwrap_or_else(|_| {
-        // The compiler panicked; the hook has logged where.
-        Err(Error::Invalid(vec![whole("the document brings the compiler down", "compiler_failed")]))
-    })
+    tokio::task::spawn_blocking(move || read(text))
+        .await
+        .unwrap_or_else(|_| {
+            // The compiler panicked; the hook has logged where.
+            Err(Error::Invalid(vec![whole(
+                "the document brings the compiler down",
+                "compiler_failed",
+            )]))
+        })
 }
 
 fn read(text: String) -> Result<Prepared, Error> {
     // The store keeps text, and text has no NUL.
     if text.contains('\0') {
-        return Err(Error::Invalid(vec![whole("the document has a NUL character", "not_readable")]));
+        return Err(Error::Invalid(vec![whole(
+            "the document has a NUL character",
+            "not_readable",
+        )]));
     }
     let (document, warnings) = Document::read(&text).map_err(Error::Invalid)?;
     let digest = document.digest();
     let compiled = Compiled::new(document).map_err(Error::Invalid)?;
-    Ok(Prepared { text, digest, compiled, warnings })
+    Ok(Prepared {
+        text,
+        digest,
+        compiled,
+        warnings,
+    })
 }
 
 fn whole(message: &str, reason: &'static str) -> Problem {
-    Problem { severity: Severity::Error, path: String::new(), line: 0, column: 0, message: message.to_owned(), reason }
+    Problem {
+        severity: Severity::Error,
+        path: String::new(),
+        line: 0,
+        column: 0,
+        message: message.to_owned(),
+        reason,
+    }
 }
 
 /// Warns of bindings whose executor is not registered, or not for all that the binding claims (rule
@@ -80,8 +100,10 @@ pub async fn registration_warnings(
         Some(tenant) => registrations(tx, tenant, &executors).await?,
         None => HashMap::new(),
     };
-    let mut warnings: Vec<Problem> =
-        bindings.into_iter().filter_map(|(path, binding)| warning(document, &registered, &path, binding)).collect();
+    let mut warnings: Vec<Problem> = bindings
+        .into_iter()
+        .filter_map(|(path, binding)| warning(document, &registered, &path, binding))
+        .collect();
     warnings.sort_by_key(|warning| (warning.line, warning.column));
     Ok(warnings)
 }
@@ -96,7 +118,9 @@ fn warning(
     let (field, message, reason) = match registered.get(executor) {
         None => (
             "executor",
-            format!("the executor `{executor}` is not registered; Work of this binding waits until it is"),
+            format!(
+                "the executor `{executor}` is not registered; Work of this binding waits until it is"
+            ),
             NO_EXECUTOR,
         ),
         Some(registration) => {
@@ -114,12 +138,22 @@ fn warning(
             }
             (
                 "capabilities",
-                format!("the executor `{executor}` is not registered for {}", missing.join(" and ")),
+                format!(
+                    "the executor `{executor}` is not registered for {}",
+                    missing.join(" and ")
+                ),
                 NO_CAPABILITY,
             )
         }
     };
     let path = format!("{path}.{field}");
     let (line, column) = document.place(&path);
-    Some(Problem { severity: Severity::Warning, path, line, column, message, reason })
+    Some(Problem {
+        severity: Severity::Warning,
+        path,
+        line,
+        column,
+        message,
+        reason,
+    })
 }

@@ -29,7 +29,9 @@ pub(super) async fn create_tenant(tx: &mut Tx<'_>, name: &str) -> Result<TenantI
     match made {
         Some(id) => Ok(TenantId(id)),
         // Another first publication has committed meanwhile; a new statement sees its row.
-        None => find_tenant(tx, name).await?.ok_or_else(|| weir_pg::Error::Again.into()),
+        None => find_tenant(tx, name)
+            .await?
+            .ok_or_else(|| weir_pg::Error::Again.into()),
     }
 }
 
@@ -62,13 +64,25 @@ pub(super) async fn insert_limits(
 ) -> Result<(), Error> {
     // The check of a document bounds every number below to what its column takes.
     let limits = || scopes.iter().map(|s| s.scope.limits);
-    let brakes = scopes.iter().map(|s| s.scope.brake.map(|b| b.after_refusals_per_minute.cast_signed()));
+    let brakes = scopes.iter().map(|s| {
+        s.scope
+            .brake
+            .map(|b| b.after_refusals_per_minute.cast_signed())
+    });
     sqlx::query(include_str!("sql/insert_limits.sql"))
         .bind(tenant.0)
         .bind(generation)
         .bind(scopes.iter().map(|s| s.id.0).collect::<Vec<i32>>())
-        .bind(limits().map(|l| l.depth.cast_signed()).collect::<Vec<i16>>())
-        .bind(limits().map(|l| l.derived_per_minute.cast_signed()).collect::<Vec<i32>>())
+        .bind(
+            limits()
+                .map(|l| l.depth.cast_signed())
+                .collect::<Vec<i16>>(),
+        )
+        .bind(
+            limits()
+                .map(|l| l.derived_per_minute.cast_signed())
+                .collect::<Vec<i32>>(),
+        )
         .bind(brakes.collect::<Vec<Option<i32>>>())
         .execute(tx.conn())
         .await?;
@@ -82,18 +96,38 @@ pub(super) async fn insert_settings(
     scopes: &[Numbered<'_>],
 ) -> Result<(), Error> {
     let bindings: Vec<_> = scopes.iter().flat_map(|s| &s.bindings).collect();
-    let settings: Vec<BindingSettings> = bindings.iter().map(|(_, b)| BindingSettings::of(b)).collect();
+    let settings: Vec<BindingSettings> = bindings
+        .iter()
+        .map(|(_, b)| BindingSettings::of(b))
+        .collect();
     let whole = bindings.iter().map(|(_, b)| serde_json::to_string(b));
     let whole: Vec<String> = whole.collect::<Result<_, _>>()?;
-    let micros = settings.iter().map(|s| i64::try_from(s.lease.as_micros()).unwrap_or(i64::MAX));
+    let micros = settings
+        .iter()
+        .map(|s| i64::try_from(s.lease.as_micros()).unwrap_or(i64::MAX));
     sqlx::query(include_str!("sql/insert_settings.sql"))
         .bind(tenant.0)
         .bind(generation)
         .bind(bindings.iter().map(|(id, _)| id.0).collect::<Vec<i32>>())
-        .bind(settings.iter().map(|s| s.executor.as_deref()).collect::<Vec<Option<&str>>>())
-        .bind(settings.iter().map(|s| s.capabilities).collect::<Vec<i16>>())
+        .bind(
+            settings
+                .iter()
+                .map(|s| s.executor.as_deref())
+                .collect::<Vec<Option<&str>>>(),
+        )
+        .bind(
+            settings
+                .iter()
+                .map(|s| s.capabilities)
+                .collect::<Vec<i16>>(),
+        )
         .bind(micros.collect::<Vec<i64>>())
-        .bind(settings.iter().map(|s| s.max_attempts).collect::<Vec<i16>>())
+        .bind(
+            settings
+                .iter()
+                .map(|s| s.max_attempts)
+                .collect::<Vec<i16>>(),
+        )
         .bind(settings.iter().map(|s| s.priority).collect::<Vec<i16>>())
         .bind(&whole)
         .execute(tx.conn())
@@ -103,11 +137,21 @@ pub(super) async fn insert_settings(
 
 /// Makes the generation the current one. It is the next under the configuration lock; if the row
 /// says otherwise, somebody wrote without it.
-pub(super) async fn advance(tx: &mut Tx<'_>, tenant: TenantId, generation: i64) -> Result<(), Error> {
-    let done = sqlx::query("UPDATE weir.tenant SET generation = $2 WHERE tenant_id = $1 AND generation = $2 - 1")
-        .bind(tenant.0)
-        .bind(generation)
-        .execute(tx.conn())
-        .await?;
-    if done.rows_affected() == 1 { Ok(()) } else { Err(weir_pg::Error::Again.into()) }
+pub(super) async fn advance(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    generation: i64,
+) -> Result<(), Error> {
+    let done = sqlx::query(
+        "UPDATE weir.tenant SET generation = $2 WHERE tenant_id = $1 AND generation = $2 - 1",
+    )
+    .bind(tenant.0)
+    .bind(generation)
+    .execute(tx.conn())
+    .await?;
+    if done.rows_affected() == 1 {
+        Ok(())
+    } else {
+        Err(weir_pg::Error::Again.into())
+    }
 }

@@ -42,12 +42,20 @@ pub async fn read_all(
             declined.insert(row.try_get::<Uuid, _>("uid")?, refusals::unpack(&packed)?);
         }
     }
-    let slots = slots(tx, tenant, declined.values().flatten().map(|(route, _)| *route)).await?;
+    let slots = slots(
+        tx,
+        tenant,
+        declined.values().flatten().map(|(route, _)| *route),
+    )
+    .await?;
     rows.iter()
         .map(|row| {
             let declined = declined.remove(&row.try_get("uid")?).unwrap_or_default();
             let named = declined.into_iter().map(|(route, reason)| {
-                let slot = slots.get(&route).cloned().unwrap_or_else(|| format!("#{route}"));
+                let slot = slots
+                    .get(&route)
+                    .cloned()
+                    .unwrap_or_else(|| format!("#{route}"));
                 (slot, reason)
             });
             event(row, named.collect())
@@ -71,7 +79,9 @@ async fn slots(
         .bind(&ids)
         .fetch_all(tx.conn())
         .await?;
-    rows.into_iter().map(|row| Ok((RouteId(row.try_get(0)?), row.try_get(1)?))).collect()
+    rows.into_iter()
+        .map(|row| Ok((RouteId(row.try_get(0)?), row.try_get(1)?)))
+        .collect()
 }
 
 fn event(row: &PgRow, refusals: Vec<(String, String)>) -> Result<EventRecord, Error> {
@@ -91,7 +101,9 @@ fn event(row: &PgRow, refusals: Vec<(String, String)>) -> Result<EventRecord, Er
         envelope: envelope(row)?,
         keys,
         target_work: work(row, "target_work")?,
-        root: row.try_get::<Option<_>, _>("root_uid")?.map_or(uid, EventUid),
+        root: row
+            .try_get::<Option<_>, _>("root_uid")?
+            .map_or(uid, EventUid),
         parent: row.try_get::<Option<_>, _>("parent_uid")?.map(EventUid),
         depth: row.try_get("depth")?,
         copy_of: row.try_get::<Option<_>, _>("copy_of")?.map(EventUid),
@@ -101,13 +113,27 @@ fn event(row: &PgRow, refusals: Vec<(String, String)>) -> Result<EventRecord, Er
 }
 
 fn envelope(row: &PgRow) -> Result<Envelope, Error> {
-    let (id, source, kind) = (row.try_get("id")?, row.try_get("source")?, row.try_get("type")?);
+    let (id, source, kind) = (
+        row.try_get("id")?,
+        row.try_get("source")?,
+        row.try_get("type")?,
+    );
     let Some(attributes) = row.try_get::<Option<Vec<u8>>, _>("attributes")? else {
         let spec_version = SPEC_VERSION.to_owned();
-        return Ok(Envelope { id, source, kind, spec_version, attributes: Default::default(), payload: None });
+        return Ok(Envelope {
+            id,
+            source,
+            kind,
+            spec_version,
+            attributes: Default::default(),
+            payload: None,
+        });
     };
     let payload = match row.try_get::<Option<Vec<u8>>, _>("payload")? {
-        Some(bytes) => Some(Payload { bytes, is_text: row.try_get("is_text")? }),
+        Some(bytes) => Some(Payload {
+            bytes,
+            is_text: row.try_get("is_text")?,
+        }),
         None => None,
     };
     Ok(Envelope::decode(id, source, kind, &attributes, payload)?)
@@ -123,8 +149,13 @@ fn record(
         work: work(row, "work_id")?,
         route: row.try_get("slot")?,
         binding: row.try_get("binding")?,
-        generation: row.try_get::<Option<_>, _>("generation")?.unwrap_or_default(),
-        policy: row.try_get::<Option<i16>, _>("policy")?.map(Policy::from_code).transpose()?,
+        generation: row
+            .try_get::<Option<_>, _>("generation")?
+            .unwrap_or_default(),
+        policy: row
+            .try_get::<Option<i16>, _>("policy")?
+            .map(Policy::from_code)
+            .transpose()?,
         reason: text(row, "reason")?,
         refusals,
         refusals_truncated: row.try_get::<Option<_>, _>("truncated")?.unwrap_or(false),
@@ -135,8 +166,12 @@ fn record(
 
 fn pending(row: &PgRow) -> Result<Pending, Error> {
     let state = PendingState::from_code(row.try_get::<Option<_>, _>("state")?.unwrap_or_default())?;
-    let mut works: Vec<WorkId> =
-        row.try_get::<Option<Vec<Uuid>>, _>("conflict_works")?.unwrap_or_default().into_iter().map(WorkId).collect();
+    let mut works: Vec<WorkId> = row
+        .try_get::<Option<Vec<Uuid>>, _>("conflict_works")?
+        .unwrap_or_default()
+        .into_iter()
+        .map(WorkId)
+        .collect();
     works.extend(work(row, "hold_work")?);
     let last_failure = match row.try_get::<Option<i16>, _>("last_code")? {
         Some(code) => Some((FailureCode::from_code(code)?, text(row, "last_error")?)),

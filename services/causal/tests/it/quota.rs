@@ -1,0 +1,87 @@
+//! Siblings at once: rule c07.
+
+use futures::future::join_all;
+use weir_proto::causal::v1 as pb;
+
+use crate::world::{World, event, request};
+
+/// How many were accepted of what these calls were answered.
+fn accepted(answers: Vec<pb::EmitResponse>) -> usize {
+    answers
+        .iter()
+        .flat_map(|a| &a.results)
+        .filter(|r| r.accepted.is_some())
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c07_concurrent_siblings_of_two_replicas_never_pass_the_quota() {
+    let world = World::new().await;
+    world.limits(4, 20).await;
+    let root = world.root().await;
+    // Attempts of one trigger in both scopes, so that no scope's order lock lines them all up.
+    let replicas = [world.replica("one"), world.replica("two")];
+    let mut calls = Vec::new();
+    for n in 0..16 {
+        let attempt = world.attempt_of(root).await;
+        let scope = if n % 4 < 2 { "root" } else { "side" };
+        let events = (0..3).map(|i| event(&format!("{n}/{i}")));
+        calls.push(pb::EmitRequest {
+            scope: scope.to_owned(),
+            ..request(&attempt.lease, events)
+        });
+    }
+    // All stand at the gate, then all go.
+    let mut gate = world.db.hold().await;
+    gate.hold_config(weir_kernel::TenantId(1)).await;
+    let opened = async {
+        world.db.wait_until_blocked(16).await;
+        gate.release().await;
+    };
+    let all = calls.into_iter().enumerate().map(|(n, call)| {
+        let mut replica = replicas[n % 2].clone();
+        async move { replica.emit(call).await.expect("leased").into_inner() }
+    });
+    let (answers, ()) = tokio::join!(join_all(all), opened);
+    assert_eq!(accepted(answers), 20);
+    let view = world.get_root(root).await;
+    assert_eq!((view.per_minute, view.spent), (20, 20));
+    assert_eq!(
+        world
+            .count("SELECT count(*) FROM weir.event WHERE depth = 1")
+            .await,
+        20
+    );
+    assert_eq!(
+        world.count("SELECT count(*) FROM weir.causal_root").await,
+        1
+    );
+    let refused: i64 = world.diagnostics().await.iter().map(|d| d.refused).sum();
+    assert_eq!(refused, 28);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c04_the_same_emission_on_two_replicas_is_accepted_once() {
+    let world = World::new().await;
+    let attempt = world.attempt().await;
+    let replicas = [world.replica("one"), world.replica("two")];
+    let mut gate = world.db.hold().await;
+    gate.hold_config(weir_kernel::TenantId(1)).await;
+    let opened = async {
+        world.db.wait_until_blocked(8).await;
+        gate.release().await;
+    };
+    let all = (0..8).map(|n| {
+        let mut replica = replicas[n % 2].clone();
+        let call = request(&attempt.lease, [event("a")]);
+        async move { replica.emit(call).await.expect("leased").into_inner() }
+    });
+    let (answers, ()) = tokio::join!(join_all(all), opened);
+    let first = answers
+        .iter()
+        .flat_map(|a| &a.results)
+        .filter_map(|r| r.accepted.as_ref());
+    assert_eq!(first.filter(|a| !a.deduplicated).count(), 1);
+    assert_eq!(accepted(answers), 8);
+    assert_eq!(world.get_root(attempt.trigger).await.spent, 1);
+}
