@@ -59,3 +59,51 @@ impl Validate for Config {
         self.database.validate()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(more: &[(&str, &str)]) -> Result<Config, String> {
+        let base = [
+            ("WEIR_ENVIRONMENT", "Development"),
+            ("DATABASE_URL", "postgres://h/d"),
+        ];
+        let env = base
+            .iter()
+            .chain(more)
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let loaded = weir_runtime::load::<Config>("causal", env);
+        loaded
+            .map(|settings| settings.service)
+            .map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn routing_is_told_only_where_it_is_named() {
+        let alone = load(&[]).expect("the defaults are good");
+        assert_eq!(
+            (alone.max_payload, alone.routing.as_deref()),
+            (1 << 20, None)
+        );
+        let hints = |config: &Config, token| config.hints(&Secret::new(token));
+        assert_eq!(
+            format!("{:?}", hints(&alone, "").expect("nobody")),
+            "Hints(nobody)"
+        );
+        let told = load(&[("WEIR_CAUSAL__ROUTING", "http://127.0.0.1:7071")]).expect("an address");
+        for token in ["", "t"] {
+            assert_eq!(
+                format!("{:?}", hints(&told, token).expect("a way")),
+                "Hints(remote)"
+            );
+        }
+        assert!(hints(&told, "a\nb").is_err());
+        let bad = load(&[("WEIR_CAUSAL__ROUTING", "not an address")]).expect("checked when used");
+        assert!(hints(&bad, "").is_err());
+        for size in ["0", "4194305"] {
+            let refused = load(&[("WEIR_CAUSAL__MAX_PAYLOAD", size)]).expect_err("out of bounds");
+            assert!(refused.contains("`max_payload`"), "{refused}");
+        }
+    }
+}

@@ -99,7 +99,8 @@ where
         }
     }
     let (server, service_node) = root.split(|key| known.server.get(key).is_some());
-    let server: ServerConfig = server.read()?;
+    let mut server: ServerConfig = server.read()?;
+    server.place(service, |key| env.contains_key(&format!("{}{key}", prefix(service))));
     let config: C = service_node.read()?;
     server.validate(environment).map_err(ConfigError::Invalid)?;
     config.validate(environment).map_err(ConfigError::Invalid)?;

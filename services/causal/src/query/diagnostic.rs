@@ -60,11 +60,10 @@ pub(crate) async fn list_diagnostics(
     let mut rows: Vec<DiagnosticView> = query
         .bind(tenant.0)
         .bind(after.map(|p| p.minute))
-        .bind(after.map(|p| p.root))
         .bind(after.map(|p| p.code))
         // One more than the page, to see whether there is a next one.
         .bind(i64::from(size) + 1)
-        .bind(root.map(|root| root.0))
+        .bind(root.map(|root| root.0).or_else(|| after.map(|p| p.root)))
         .fetch_all(conn)
         .await?;
     let page = usize::try_from(size).unwrap_or(usize::MAX);

@@ -1,6 +1,7 @@
 //! Siblings at once: rule c07.
 
 use futures::future::join_all;
+use weir_kernel::{EventUid, TenantId};
 use weir_proto::causal::v1 as pb;
 
 use crate::world::{World, event, request};
@@ -14,50 +15,78 @@ fn accepted(answers: Vec<pb::EmitResponse>) -> usize {
         .count()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c07_concurrent_siblings_of_two_replicas_never_pass_the_quota() {
-    let world = World::new().await;
-    world.limits(4, 20).await;
-    let root = world.root().await;
-    // Attempts of one trigger in both scopes, so that no scope's order lock lines them all up.
+/// Sixteen attempts of one trigger emit three events each, through two replicas. Each into a scope of its
+/// own, so that no order lock lines them up: only the charge stands between them.
+async fn siblings(world: &World, root: EventUid) -> Vec<pb::EmitResponse> {
     let replicas = [world.replica("one"), world.replica("two")];
     let mut calls = Vec::new();
-    for n in 0..16 {
+    for n in 1..=16 {
         let attempt = world.attempt_of(root).await;
-        let scope = if n % 4 < 2 { "root" } else { "side" };
+        let scope = match n {
+            1 => "root".to_owned(),
+            2 => "side".to_owned(),
+            n => format!("side{n}"),
+        };
         let events = (0..3).map(|i| event(&format!("{n}/{i}")));
         calls.push(pb::EmitRequest {
-            scope: scope.to_owned(),
+            scope,
             ..request(&attempt.lease, events)
         });
     }
-    // All stand at the gate, then all go.
-    let mut gate = world.db.hold().await;
-    gate.hold_config(weir_kernel::TenantId(1)).await;
-    let opened = async {
-        world.db.wait_until_blocked(16).await;
-        gate.release().await;
-    };
     let all = calls.into_iter().enumerate().map(|(n, call)| {
         let mut replica = replicas[n % 2].clone();
         async move { replica.emit(call).await.expect("leased").into_inner() }
     });
-    let (answers, ()) = tokio::join!(join_all(all), opened);
-    assert_eq!(accepted(answers), 20);
+    join_all(all).await
+}
+
+async fn check(world: &World, root: EventUid, spent: i32, refused: i64) {
     let view = world.get_root(root).await;
-    assert_eq!((view.per_minute, view.spent), (20, 20));
-    assert_eq!(
-        world
-            .count("SELECT count(*) FROM weir.event WHERE depth = 1")
-            .await,
-        20
-    );
+    assert_eq!((view.per_minute, view.spent), (20, spent));
+    let derived = world
+        .count("SELECT count(*) FROM weir.event WHERE depth = 1")
+        .await;
+    assert_eq!(derived, i64::from(spent));
     assert_eq!(
         world.count("SELECT count(*) FROM weir.causal_root").await,
         1
     );
-    let refused: i64 = world.diagnostics().await.iter().map(|d| d.refused).sum();
-    assert_eq!(refused, 28);
+    let counted: i64 = world.diagnostics().await.iter().map(|d| d.refused).sum();
+    assert_eq!(counted, refused);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c07_concurrent_siblings_of_two_replicas_never_pass_the_quota() {
+    let world = World::new().await;
+    world.limits(4, 20).await;
+    let first = world.attempt().await;
+    world.emit(&first, "first").await.expect("allowed");
+    // All have read and stand at the bucket, then all go.
+    let mut gate = world.db.hold().await;
+    gate.run("SELECT FROM weir.causal_bucket FOR UPDATE").await;
+    let opened = async {
+        world.db.wait_until_blocked(16).await;
+        gate.release().await;
+    };
+    let (answers, ()) = tokio::join!(siblings(&world, first.trigger), opened);
+    assert_eq!(accepted(answers), 19);
+    check(&world, first.trigger, 20, 29).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c07_the_first_siblings_of_a_root_pin_it_once_and_share_its_quota() {
+    let world = World::new().await;
+    world.limits(4, 20).await;
+    let root = world.root().await;
+    let mut gate = world.db.hold().await;
+    gate.hold_config(TenantId(1)).await;
+    let opened = async {
+        world.db.wait_until_blocked(16).await;
+        gate.release().await;
+    };
+    let (answers, ()) = tokio::join!(siblings(&world, root), opened);
+    assert_eq!(accepted(answers), 20);
+    check(&world, root, 20, 28).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,7 +95,7 @@ async fn c04_the_same_emission_on_two_replicas_is_accepted_once() {
     let attempt = world.attempt().await;
     let replicas = [world.replica("one"), world.replica("two")];
     let mut gate = world.db.hold().await;
-    gate.hold_config(weir_kernel::TenantId(1)).await;
+    gate.hold_config(TenantId(1)).await;
     let opened = async {
         world.db.wait_until_blocked(8).await;
         gate.release().await;

@@ -20,11 +20,13 @@ use weir_proto::types::v1 as types;
 use weir_rpc::{Problem, Upstream};
 use weir_testkit::{TestDb, upstream};
 
-/// Scopes `root` (1) and `side` (2) of `demo`, without limits of their own; `other` has a `root` too.
+/// Scopes `root` (1), `side` (2) and `side3` to `side16` of `demo`, without limits of their own; `other` has a
+/// `root` too.
 const CONFIGURATION: &str = "
     INSERT INTO weir.tenant (name, generation, created_at) VALUES ('demo', 1, weir.clock()), ('other', 1, weir.clock());
     INSERT INTO weir.generation SELECT t, 1, 'x', '', 'me', weir.clock() FROM unnest(ARRAY[1, 2]) AS t;
     INSERT INTO weir.scope VALUES (1, 1, 'root', 1), (1, 2, 'side', 1), (2, 1, 'root', 1);
+    INSERT INTO weir.scope SELECT 1, n, 'side' || n, 1 FROM generate_series(3, 16) AS n;
     INSERT INTO weir.binding VALUES (1, 1, 1, 'triage')";
 
 /// A Work of scope 1 whose first attempt holds a lease of 30 s and was triggered by $2.

@@ -55,9 +55,10 @@ const READINESS_DELAY: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
-    /// Where the service is served. Default: `0.0.0.0:7100`.
+    /// Where the service is served. Default: all addresses; gateway 7070, routing 7071, lifecycle 7072,
+    /// causal 7073, migration 7074.
     pub listen: SocketAddr,
-    /// Where health and metrics are served, open to everybody. Default: `0.0.0.0:7101`.
+    /// Where health and metrics are served, open to everybody. Default: the service's port + 2000.
     pub health_listen: SocketAddr,
     /// The token that the gateway and the services of an installation share.
     /// `WEIR_INTERNAL_TOKEN` is used where it is not set. Required in production.
@@ -80,12 +81,17 @@ pub struct ServerConfig {
     pub max_connection_age: Duration,
 }
 
+/// The gateway's port, and that of any process that is no service of the table below.
+const PORT: u16 = 7070;
+/// From a service's port to its health and metrics port.
+const TO_HEALTH: u16 = 2000;
+
 impl Default for ServerConfig {
     fn default() -> Self {
         let any = |port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
         Self {
-            listen: any(7100),
-            health_listen: any(7101),
+            listen: any(PORT),
+            health_listen: any(PORT + TO_HEALTH),
             internal_token: Secret::default(),
             internal_token_previous: Secret::default(),
             reflection: true,
@@ -97,6 +103,23 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
+    /// Gives a service the ports that are its own, where the environment sets none.
+    pub(crate) fn place(&mut self, service: &str, is_set: impl Fn(&str) -> bool) {
+        let port = match service {
+            "routing" => 7071,
+            "lifecycle" => 7072,
+            "causal" => 7073,
+            "migration" => 7074,
+            _ => PORT,
+        };
+        if !is_set("LISTEN") {
+            self.listen.set_port(port);
+        }
+        if !is_set("HEALTH_LISTEN") {
+            self.health_listen.set_port(port + TO_HEALTH);
+        }
+    }
+
     pub(crate) fn validate(&self, environment: Environment) -> Result<(), String> {
         let token = &self.internal_token;
         if token.is_empty() && !environment.is_development() {
