@@ -107,8 +107,6 @@ serve_five() {
 	}
 
 	local routing=http://$HOST:${ports[routing]} lifecycle=http://$HOST:${ports[lifecycle]}
-	export WEIR_ROUTING__LIFECYCLE=$lifecycle
-	export WEIR_LIFECYCLE__ROUTING=$routing
 	export WEIR_CAUSAL__ROUTING=$routing
 	export WEIR_GATEWAY__ROUTING=$routing
 	export WEIR_GATEWAY__LIFECYCLE=$lifecycle

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+#[expect(clippy::disallowed_methods, reason = "cargo tells a build script where to write by environment")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
     println!("cargo::rerun-if-changed={}", root.display());

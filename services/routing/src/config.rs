@@ -25,9 +25,6 @@ pub struct Config {
     /// restarts, or an upstream that is down for some minutes, loses no good input (rule r23).
     #[serde(with = "humantime_serde")]
     pub route_failure_window: Duration,
-    /// Address of the lifecycle service, told after commits that made Work claimable. Default: none; its claimers
-    /// look by themselves.
-    pub lifecycle: Option<String>,
 }
 
 impl Default for Config {
@@ -38,7 +35,6 @@ impl Default for Config {
             poll_interval: Duration::from_millis(250),
             max_route_failures: 5,
             route_failure_window: Duration::from_secs(15 * 60),
-            lifecycle: None,
         }
     }
 }

@@ -34,6 +34,9 @@ const MAX_GENERATIONS: usize = 5;
 /// Jobs that wait for one committer.
 const QUEUE: usize = 1_024;
 
+/// The committers that run, by scope.
+type Committers = Arc<Mutex<HashMap<(TenantId, ScopeId), mpsc::Sender<Job>>>>;
+
 /// Accepts events. Cheap to clone.
 #[derive(Clone)]
 pub struct Publisher {
@@ -41,7 +44,7 @@ pub struct Publisher {
     generations: Generations,
     max_payload: usize,
     accepted: Accepted,
-    committers: Arc<Mutex<HashMap<(TenantId, ScopeId), mpsc::Sender<Job>>>>,
+    committers: Committers,
     tasks: tokio_util::task::TaskTracker,
 }
 
@@ -296,7 +299,7 @@ pub(crate) fn refusal(event: &NewEvent, outcome: Outcome) -> Error {
 fn item_error(refused: &Status) -> ItemError {
     let problem = weir_rpc::Problem::from(refused);
     ItemError {
-        code: format!("{:?}", refused.code()).to_uppercase(),
+        code: weir_rpc::code_name(refused.code()).to_owned(),
         reason: problem.reason.clone(),
         message: problem.message.clone(),
         field: problem.violations.first().map(|v| v.field.clone()).unwrap_or_default(),

@@ -13,10 +13,12 @@ mod tenant;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
-use weir_runtime::{Running, ServeOptions};
+use weir_runtime::{Component, Running, ServeOptions, Snapshot};
 
 use self::database::Database;
 use crate::cli::environment;
@@ -77,8 +79,11 @@ async fn up(
     document: Option<&str>,
 ) -> Result<Running, Failure> {
     database.migrate().await?;
-    let components =
+    let mut components =
         components::all(database.url()).map_err(|error| Failure::failed(format!("{error:#}")))?;
+    // Who waits for readiness finds a tenant: a webhook before that would be refused for good.
+    let configured = Arc::new(AtomicBool::new(false));
+    components.push(tenant_component(Arc::clone(&configured)));
     let options = ServeOptions {
         listen: args.listen,
         // Health is on the gateway's port, too.
@@ -90,7 +95,7 @@ async fn up(
         .await
         .map_err(|error| Failure::failed(format!("{error:#}")))?;
     let failure = tokio::select! {
-        () = running.ready() => None,
+        () = services_ready(&running) => None,
         failure = running.failed() => Some(failure),
     };
     let prepared = match failure {
@@ -99,6 +104,7 @@ async fn up(
     };
     match prepared {
         Ok(generation) => {
+            configured.store(true, Ordering::Release);
             banner::print(running.addr(), &session.tenant, generation);
             Ok(running)
         }
@@ -107,6 +113,25 @@ async fn up(
             Err(failure)
         }
     }
+}
+
+/// Name of what is ready once the tenant has a configuration.
+const TENANT: &str = "tenant";
+
+fn tenant_component(configured: Arc<AtomicBool>) -> Component {
+    Component::new(TENANT).ready_when("configuration", move || {
+        let configured = configured.load(Ordering::Acquire);
+        async move { if configured { Ok(()) } else { Err("it is being published".to_owned()) } }
+    })
+}
+
+/// Waits for everything that publishing the configuration needs.
+async fn services_ready(running: &Running) {
+    let ready = |state: &Snapshot| {
+        !state.components.is_empty() && state.components.iter().all(|c| c.ready || c.name == TENANT)
+    };
+    // The sender lives as long as the process, so an error cannot come before its end.
+    let _ = running.readiness().wait_for(ready).await;
 }
 
 /// Serves until it is told to stop, or a part fails.

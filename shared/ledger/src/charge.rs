@@ -215,10 +215,13 @@ async fn spend(
     Ok(())
 }
 
+/// How many, the limit, and of the first refused event: parent, depth and type.
+type Refused = (i64, i32, Uuid, i32, String);
+
 /// Refusals of one append, coalesced by root and cause.
 struct Refusals {
     at: DateTime<Utc>,
-    rows: BTreeMap<(Uuid, i16), (i64, i32, Uuid, i32, String)>,
+    rows: BTreeMap<(Uuid, i16), Refused>,
 }
 
 impl Refusals {
@@ -252,7 +255,7 @@ impl Refusals {
             return Ok(());
         }
         let keys: Vec<(Uuid, i16)> = self.rows.keys().copied().collect();
-        let rows: Vec<(i64, i32, Uuid, i32, String)> = self.rows.into_values().collect();
+        let rows: Vec<Refused> = self.rows.into_values().collect();
         sqlx::query(include_str!("sql/note_refusals.sql"))
             .bind(tenant.0)
             .bind(keys.iter().map(|k| k.0).collect::<Vec<_>>())

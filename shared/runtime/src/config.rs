@@ -100,7 +100,10 @@ where
     }
     let (server, service_node) = root.split(|key| known.server.get(key).is_some());
     let mut server: ServerConfig = server.read()?;
-    server.place(service, |key| env.contains_key(&format!("{}{key}", prefix(service))));
+    server.place(service, |key| {
+        let name = format!("{}{key}", prefix(service));
+        env.contains_key(&name) || env.contains_key(&format!("{name}_FILE"))
+    });
     let config: C = service_node.read()?;
     server.validate(environment).map_err(ConfigError::Invalid)?;
     config.validate(environment).map_err(ConfigError::Invalid)?;

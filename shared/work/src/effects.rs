@@ -48,13 +48,24 @@ pub struct Effects {
 /// Positions of one `nextval`: the sequence's increment, and more than a commit can use.
 const BLOCK: i64 = 1_024;
 
+/// work, binding, priority, queue position, last input, cause
+type NewRow = (Uuid, i32, i16, i64, i64, Uuid);
+/// work, binding, priority, queue position if it becomes claimable, last input
+type GrownRow = (Uuid, i32, i16, Option<i64>, i64);
+/// binding, priority, position, work, epoch, attempt, tries, first input
+type ReadyRow = (i32, i16, i64, Uuid, i64, i32, i16, i64);
+/// work, n, event, position, acceptance, bytes, binding
+type InputRow = (Uuid, i64, Uuid, i64, DateTime<Utc>, i32, i32);
+/// work, epoch, event, kind, n, attempt
+type IntentRow = (Uuid, i64, Uuid, i16, i64, i32);
+
 #[derive(Default)]
 struct Columns {
-    new: Vec<(Uuid, i32, i16, i64, i64, Uuid)>,
-    grown: Vec<(Uuid, i32, i16, Option<i64>, i64)>,
-    ready: Vec<(i32, i16, i64, Uuid, i64, i32, i16, i64)>,
-    inputs: Vec<(Uuid, i64, Uuid, i64, DateTime<Utc>, i32, i32)>,
-    intents: Vec<(Uuid, i64, Uuid, i16, i64, i32)>,
+    new: Vec<NewRow>,
+    grown: Vec<GrownRow>,
+    ready: Vec<ReadyRow>,
+    inputs: Vec<InputRow>,
+    intents: Vec<IntentRow>,
 }
 
 /// Writes the effects. `locked` are the existing Works concerned, as they were locked.

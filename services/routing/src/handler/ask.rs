@@ -13,7 +13,7 @@ use crate::route::view::{EventView, WorkView};
 use crate::tenant::{CompiledHandler, EffectiveRoute, SelfPolicy};
 
 /// Longest reason kept, in bytes (rule r13).
-pub const MAX_REASON: usize = 500;
+const MAX_REASON: usize = 500;
 
 /// What one route answered.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -171,8 +171,9 @@ impl CommitGroups<'_> {
             let (key, seq): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
             for (i, attaching) in wanted.get(key.as_str()).into_iter().flatten() {
                 let group = &self.groups[*i];
+                // A conflict that this commit marks stands aside as one marked before does (rule r05).
                 let decided = group.rows.iter().zip(&group.fates).any(|(r, f)| {
-                    r.seq == seq && matches!(f, Fate::Decided { .. })
+                    r.seq == seq && matches!(f, Fate::Decided { .. } | Fate::Conflict(_))
                 });
                 if seq < *attaching && !decided {
                     ties.entry(*i).or_default().push((*attaching, key.clone()));

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn r23_a_retryable_failure_needs_count_and_window() {
-        let now = Utc::now();
+        let now = DateTime::UNIX_EPOCH + TimeDelta::days(1);
         let gives = |failures, minutes: i64| {
             let first = Some(now - TimeDelta::minutes(minutes));
             gives_up(FailureCode::HandlerTimeout, failures, first, now, Limits::default())

@@ -6,7 +6,7 @@ use weir_proto::routing::v1::{DiagnoseRequest, DiagnoseResponse};
 
 /// Serves `weir.routing.v1.InspectService`.
 #[derive(Debug)]
-pub struct Inspect;
+pub(crate) struct Inspect;
 
 #[tonic::async_trait]
 impl InspectService for Inspect {

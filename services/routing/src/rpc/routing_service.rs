@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::Stream;
 use tonic::{Request, Response, Status};
+use weir_kernel::TenantId;
 use weir_kernel::limits::{MAX_IDENTIFIER, MAX_TEXT, optional_identifier, required_text};
 use weir_ledger::request::RequestKey;
 use weir_proto::routing::v1 as proto;
@@ -19,6 +20,7 @@ use crate::generation::Generations;
 use crate::publish::Publisher;
 use crate::query;
 use crate::route::evaluate::Context;
+use crate::route::snapshot::pending;
 use crate::{Error, Hints};
 
 /// How long `RouteEvent` waits for the loop to decide.
@@ -28,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const LATER: &str = "comes with a later version";
 
 /// Serves the routing service.
-pub struct Routing {
+pub(crate) struct Routing {
     pub(crate) context: Context,
     pub(crate) generations: Generations,
     pub(crate) publisher: Publisher,
@@ -108,19 +110,18 @@ impl Routing {
         Ok(response)
     }
 
-    /// Waits until the loop decided the event, counted a failure of it or set it aside (rule r16).
+    /// Waits until the loop decided the event, counted a failure of it or set it aside (rule r16). What it was held
+    /// for may be over: then it is decided now, and the old failure is no answer.
     async fn route(&self, caller: &Caller, r: proto::RouteEventRequest) -> Result<proto::RouteEventResponse, Error> {
         let event = EventRef::parse(&r.event, &r.source, &r.id)?;
-        let (tenant, _) = weir_ledger::tenant::resolve(&self.context.db, &caller.tenant).await?;
         let deadline = tokio::time::Instant::now() + DECIDE;
         loop {
             let woken = self.hints.routed.notified();
             self.hints.accepted.tell();
+            let (tenant, generation) = weir_ledger::tenant::resolve(&self.context.db, &caller.tenant).await?;
             let found = query::event::read(&self.context.db, tenant, &event, false).await?;
             let (record, pending) = convert::standing(&found);
-            let settled = pending.as_ref().is_none_or(|p| {
-                p.state() != weir_proto::types::v1::PendingState::Due
-            });
+            let settled = pending.is_none() || self.set_aside(tenant, generation, &found).await?;
             if settled || tokio::time::Instant::now() >= deadline {
                 return Ok(proto::RouteEventResponse { record, pending });
             }
@@ -129,6 +130,19 @@ impl Routing {
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
+    }
+
+    /// Says that an undecided event is not to be decided before something else happens.
+    async fn set_aside(
+        &self,
+        tenant: TenantId,
+        generation: i64,
+        event: &query::event::EventRecord,
+    ) -> Result<bool, Error> {
+        let mut conn = self.context.db.acquire().await?;
+        let rows = pending(&mut conn, tenant, event.scope_id, event.seq - 1, generation, 1).await?;
+        // Its row is gone when it was decided meanwhile.
+        Ok(rows.first().is_some_and(|row| row.seq == event.seq && !row.due))
     }
 }
 

@@ -240,13 +240,6 @@ impl Check<'_> {
                 );
             }
         }
-        if binding.retry.max < binding.retry.initial {
-            self.error(
-                &format!("{path}.retry.max"),
-                "out_of_range",
-                "is shorter than `initial`",
-            );
-        }
     }
 
     fn identifier(&mut self, path: &str, text: &str) {

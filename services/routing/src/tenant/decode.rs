@@ -7,7 +7,7 @@ use super::{
     fields::{Fields, Reading},
     model::{
         Binding, Brake, Capability, Concurrency, ConcurrencyKey, DEFAULT_TIMEOUT, Document,
-        Fallback, Handler, KeyRule, Limits, Match, NamedHandler, OnParentCancel, Policy, Retry,
+        Fallback, Handler, KeyRule, Limits, Match, NamedHandler, OnParentCancel, Policy,
         Route, Scope, SelfPolicy, Source, Webhook, WebhookKind,
     },
     problem::Problem,
@@ -195,7 +195,6 @@ fn binding(r: &mut Reading, mut f: Fields<'_>) -> Binding {
         .take(r, "on_parent_cancel")
         .and_then(|node| r.word(node, &path, &words))
         .unwrap_or_default();
-    let retry = nested(r, &mut f, "retry", retry).unwrap_or_default();
     f.finish(r);
     Binding {
         executor,
@@ -206,7 +205,6 @@ fn binding(r: &mut Reading, mut f: Fields<'_>) -> Binding {
         concurrency,
         emits,
         on_parent_cancel,
-        retry,
     }
 }
 
@@ -222,17 +220,6 @@ fn concurrency(r: &mut Reading, f: &mut Fields<'_>) -> Concurrency {
         max.map(|max| ConcurrencyKey { key, max })
     });
     Concurrency { max, per }
-}
-
-fn retry(r: &mut Reading, f: &mut Fields<'_>) -> Retry {
-    let default = Retry::default();
-    let initial = f
-        .duration(r, "initial", Duration::from_millis(100)..=HOUR)
-        .unwrap_or(default.initial);
-    let max = f
-        .duration(r, "max", Duration::from_millis(100)..=24 * HOUR)
-        .unwrap_or_else(|| default.max.max(initial));
-    Retry { initial, max }
 }
 
 fn source(r: &mut Reading, mut f: Fields<'_>) -> Option<Source> {

@@ -130,8 +130,6 @@ pub struct Binding {
     pub emits: Vec<String>,
     /// What the cancel of a parent does to Work of this binding (rule l18).
     pub on_parent_cancel: OnParentCancel,
-    /// The pauses between attempts (rule l07).
-    pub retry: Retry,
 }
 
 impl Default for Binding {
@@ -145,7 +143,6 @@ impl Default for Binding {
             concurrency: Concurrency::default(),
             emits: Vec::new(),
             on_parent_cancel: OnParentCancel::Leave,
-            retry: Retry::default(),
         }
     }
 }
@@ -197,26 +194,6 @@ pub enum OnParentCancel {
     Leave,
     /// It is cancelled too.
     Cancel,
-}
-
-/// The pauses between attempts: `initial`, doubled each time, at most `max` (rule l07).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Retry {
-    /// The first pause, 100 ms to 1 h.
-    #[serde(serialize_with = "duration")]
-    pub initial: Duration,
-    /// The longest pause, from `initial` to 24 h.
-    #[serde(serialize_with = "duration")]
-    pub max: Duration,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self {
-            initial: Duration::from_secs(2),
-            max: Duration::from_secs(300),
-        }
-    }
 }
 
 /// A source of events: how keys are derived for events that fit, and an endpoint for webhooks

@@ -394,6 +394,7 @@ async fn a05_every_limit_names_field_limit_and_size() {
     let before = rows(&weir.db).await;
     let long = "x".repeat(256);
     let key = "k".repeat(513);
+    let one = [key.as_str()];
     let many: Vec<String> = (0..33).map(|n| format!("k/{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let big = "x".repeat((1 << 20) + 1);
@@ -401,7 +402,7 @@ async fn a05_every_limit_names_field_limit_and_size() {
         (event(&long, "t", "{}"), &[], "event.id: is 256 bytes, the limit is 255"),
         (from(&long, "1", "t", "{}"), &[], "event.source: is 256 bytes, the limit is 255"),
         (event("1", &long, "{}"), &[], "event.type: is 256 bytes, the limit is 255"),
-        (event("1", "t", "{}"), &[&key], "keys[0]: is 513 bytes, the limit is 512"),
+        (event("1", "t", "{}"), &one, "keys[0]: is 513 bytes, the limit is 512"),
         (event("1", "t", "{}"), &many, "keys: has 33 keys, the limit is 32"),
         (event("1", "t", &big), &[], "event.data: is 1048577 bytes, the limit is 1048576"),
     ];

@@ -22,6 +22,8 @@ use weir_rpc::{Caller, Problem, Secret, Upstream};
 use weir_runtime::{Component, DatabaseConfig, Environment, Running, ServeOptions};
 use weir_testkit::TestDb;
 
+use crate::routing::script::Script;
+
 /// One replica of everything.
 pub struct Weir {
     /// The database, with its clock.
@@ -43,6 +45,8 @@ pub struct Weir {
 pub struct Handlers {
     /// Calls so far, of all of them.
     pub calls: AtomicUsize,
+    /// What the handler `scripted` is to do, and did.
+    pub script: Arc<Script>,
     hung: Mutex<bool>,
     freed: Condvar,
 }
@@ -72,6 +76,7 @@ impl Handler for Named {
 impl Handlers {
     /// Ends all hung calls.
     pub fn free(&self) {
+        self.script.open_all();
         *self.hung.lock().expect("no holder panics") = false;
         self.freed.notify_all();
     }
@@ -79,7 +84,8 @@ impl Handlers {
     fn registry(self: &Arc<Self>) -> Registry {
         let names = ["panics", "fails", "malformed", "hangs", "takes"];
         let entry = |n: &'static str| (n.to_owned(), Arc::new(Named(n, Arc::clone(self))) as Arc<dyn Handler>);
-        Registry::new(names.into_iter().map(entry).collect::<HashMap<_, _>>())
+        let scripted = ("scripted".to_owned(), Arc::clone(&self.script) as Arc<dyn Handler>);
+        Registry::new(names.into_iter().map(entry).chain([scripted]).collect::<HashMap<_, _>>())
     }
 }
 
@@ -258,6 +264,11 @@ impl Weir {
     pub async fn count(&self, table: &str) -> i64 {
         let sql = format!("SELECT count(*) FROM weir.{table}");
         sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(self.db.pool()).await.expect("a table")
+    }
+
+    /// Takes the process out, for a test that stops it in its own way.
+    pub fn take_running(&mut self) -> Running {
+        self.running.take().expect("it was not stopped")
     }
 
     /// Stops the process and waits for it.

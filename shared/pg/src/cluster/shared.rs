@@ -119,8 +119,10 @@ impl SharedCluster {
         }
 
         let users = locked(home.join("users"), account.clone(), File::lock_shared).await?;
+        #[expect(clippy::disallowed_methods, reason = "a file's time, no time of the domain")]
+        let now = SystemTime::now();
         users
-            .set_modified(SystemTime::now())
+            .set_modified(now)
             .map_err(Error::io("touch", &home.join("users")))?;
         let lock = locked(home.join("lock"), account.clone(), File::lock).await?;
         let socket = place::socket_folder(Path::new("/tmp"), &home, &account)?;
