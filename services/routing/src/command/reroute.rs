@@ -30,21 +30,35 @@ pub struct RerouteEvent {
     pub request: RequestKey,
 }
 
+impl RerouteEvent {
+    /// Returns the answer of an earlier request with this id (rule o08).
+    async fn answered(&self, tx: &mut Tx<'_>) -> Result<Option<RerouteEventResponse>, Error> {
+        let stored = request::find(tx, &self.request).await?;
+        stored
+            .map(|stored| RerouteEventResponse::decode(stored.as_slice()))
+            .transpose()
+            .map_err(|e| Error::field("request_id", e.to_string()))
+    }
+}
+
 impl Command for RerouteEvent {
     const NAME: &'static str = "routing.reroute_event";
     type Output = RerouteEventResponse;
     type Error = Error;
 
     async fn execute(&self, tx: &mut Tx<'_>) -> Result<RerouteEventResponse, Error> {
-        if let Some(stored) = request::find(tx, &self.request).await? {
-            return RerouteEventResponse::decode(stored.as_slice())
-                .map_err(|e| Error::field("request_id", e.to_string()));
+        if let Some(answer) = self.answered(tx).await? {
+            return Ok(answer);
         }
         let tenant = self.tenant;
         let event = find_event(tx, tenant, &self.event).await?;
         lock_config(tx, tenant, Mode::Shared).await?;
         let generation = weir_ledger::tenant::generation(tx, tenant).await?;
         let lock = lock_scope(tx, tenant, event.scope).await?;
+        // A twin may have committed while this one waited for the lock; its answer is this one's, too.
+        if let Some(answer) = self.answered(tx).await? {
+            return Ok(answer);
+        }
         let (tried, copied) = if lock_pending(tx, tenant, &event).await?.is_some() {
             sqlx::query(include_str!("sql/forget_failures.sql"))
                 .bind(tenant.0)

@@ -31,20 +31,35 @@ pub struct SkipEvent {
     pub request: RequestKey,
 }
 
+impl SkipEvent {
+    /// Returns the answer of an earlier request with this id (rule o08).
+    async fn answered(&self, tx: &mut Tx<'_>) -> Result<Option<SkipEventResponse>, Error> {
+        let stored = request::find(tx, &self.request).await?;
+        stored
+            .map(|stored| SkipEventResponse::decode(stored.as_slice()))
+            .transpose()
+            .map_err(|e| Error::field("request_id", e.to_string()))
+    }
+}
+
 impl Command for SkipEvent {
     const NAME: &'static str = "routing.skip_event";
     type Output = SkipEventResponse;
     type Error = Error;
 
     async fn execute(&self, tx: &mut Tx<'_>) -> Result<SkipEventResponse, Error> {
-        if let Some(stored) = request::find(tx, &self.request).await? {
-            return SkipEventResponse::decode(stored.as_slice()).map_err(|e| Error::field("request_id", e.to_string()));
+        if let Some(answer) = self.answered(tx).await? {
+            return Ok(answer);
         }
         let tenant = self.tenant;
         let event = find_event(tx, tenant, &self.event).await?;
         lock_config(tx, tenant, Mode::Shared).await?;
         let generation = weir_ledger::tenant::generation(tx, tenant).await?;
         let lock = lock_scope(tx, tenant, event.scope).await?;
+        // A twin may have committed while this one waited for the lock; its answer is this one's, too.
+        if let Some(answer) = self.answered(tx).await? {
+            return Ok(answer);
+        }
         let Some((keys, target)) = lock_pending(tx, tenant, &event).await? else {
             let now = find_event(tx, tenant, &self.event).await?;
             let disposition = now.disposition.unwrap_or(Disposition::Drop);

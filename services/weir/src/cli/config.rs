@@ -4,6 +4,7 @@ use clap::Subcommand;
 use weir_proto::routing::v1::{
     GetConfigRequest, ListGenerationsRequest, PublishConfigRequest, ValidateConfigRequest,
 };
+use weir_proto::routing::v1::config_service_client::ConfigServiceClient;
 use weir_proto::types::v1::Problem;
 
 use super::error::Failure;
@@ -125,14 +126,18 @@ async fn apply(
     request_id: String,
 ) -> Result<(), Failure> {
     let document = input::text_file(file)?;
+    let mut config = session.client()?.config();
+    let expected = match expect {
+        Some(expected) => expected,
+        // Whatever is current now: who publishes in between is not overwritten.
+        None => current(session, &mut config).await?,
+    };
     let request = session.request(PublishConfigRequest {
         document,
-        expected_generation: expect,
+        expected_generation: Some(expected),
         request_id,
     });
-    let answer = session
-        .client()?
-        .config()
+    let answer = config
         .publish_config(request)
         .await?
         .into_inner();
@@ -151,6 +156,18 @@ async fn apply(
         ("actor", generation.actor),
     ]);
     Ok(())
+}
+
+/// Returns the tenant's current generation, 0 before its first.
+async fn current(
+    session: &Session,
+    config: &mut ConfigServiceClient<weir_client::Service>,
+) -> Result<i64, Failure> {
+    match config.get_config(session.request(GetConfigRequest { generation: 0 })).await {
+        Ok(answer) => Ok(answer.into_inner().generation.unwrap_or_default().generation),
+        Err(status) if weir_client::Problem::from(&status).reason == "TENANT_NOT_FOUND" => Ok(0),
+        Err(status) => Err(status.into()),
+    }
 }
 
 async fn get(session: &Session, generation: i64) -> Result<(), Failure> {

@@ -295,6 +295,11 @@ pub struct Replica {
 }
 
 impl Replica {
+    /// Stops it and says whether everything ended by itself.
+    pub async fn drain(self) -> weir_runtime::Drained {
+        self.running.stop().await
+    }
+
     /// Stops it.
     pub async fn stop(self) {
         self.running.stop().await;
