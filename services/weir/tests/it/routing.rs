@@ -1,5 +1,18 @@
 //! Routing rules, through the gateway.
 
+mod arrange;
+mod conflict;
+mod data;
+mod failures;
+mod fresh;
+mod inheritance;
+mod operators;
+mod order;
+mod policies;
+mod records;
+pub(crate) mod script;
+mod tracing;
+
 use weir_proto::types::v1::{Disposition, EffectKind, VerdictOutcome, WorkState};
 
 use crate::support::Weir;
