@@ -81,6 +81,7 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
         arrived: Arc::clone(&hints.accepted.arrived),
         routed: Arc::clone(&hints.routed),
         poll: config.poll_interval,
+        joins: Arc::default(),
     };
     let events = rpc::Events::new(db.clone(), generations.clone(), publisher.clone(), &hints, shutdown);
     let routing = rpc::Routing { context, generations: generations.clone(), publisher, hints };

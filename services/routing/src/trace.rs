@@ -68,6 +68,7 @@ pub async fn trace(
         failures: 0,
         first_failed_at: None,
         hold: None,
+        bytes: 0,
     };
     let proofs = proofs(&context.db, &generation, scope).await?;
     let events = HashMap::from([(NOWHERE, view)]);

@@ -179,16 +179,16 @@ pub async fn append(tx: &mut Tx<'_>, lock: &ScopeLock, events: &[NewEvent]) -> R
 
     let mut outcomes: Vec<Option<Outcome>> = vec![None; events.len()];
     known_identities(tx, lock, events, &mut outcomes).await?;
-    let twins = fold_twins(events, &outcomes);
     let missing = missing_targets(tx, lock, events).await?;
     for (i, event) in events.iter().enumerate() {
         if let (None, Some(work)) = (&outcomes[i], event.target_work)
-            && !twins.contains_key(&i)
             && missing.contains(&work)
         {
             outcomes[i] = Some(Outcome::TargetNotFound(work));
         }
     }
+    // After that: who is refused for himself is nobody's first.
+    let twins = fold_twins(events, &outcomes);
 
     let candidates: Vec<usize> =
         (0..events.len()).filter(|i| outcomes[*i].is_none() && !twins.contains_key(i)).collect();

@@ -130,7 +130,7 @@ fn is_session_lost(code: &str) -> bool {
 /// Too many connections, no memory, no disk, a standby or a server set read-only, or a database that
 /// is being dropped: the operator's, not the caller's.
 fn is_out_of_service(code: &str) -> bool {
-    code.starts_with("53") || matches!(code, "25006" | "57P04")
+    code.starts_with("53") || matches!(code, "25006" | "57P04" | "57014" | "25P03")
 }
 
 impl Classify for Error {

@@ -47,10 +47,18 @@ pub enum Isolation {
 }
 
 impl Isolation {
+    /// The bounds ride along in the same round trip and end with the transaction, so that a pooler does no harm: a
+    /// process that is stopped in the middle of one must not hold a scope's lock for as long as it is stopped.
     fn begin(self) -> &'static str {
         match self {
-            Self::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
-            Self::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Self::ReadCommitted => {
+                "BEGIN ISOLATION LEVEL READ COMMITTED; \
+                 SET LOCAL idle_in_transaction_session_timeout = '5s'; SET LOCAL statement_timeout = '30s'"
+            }
+            Self::RepeatableRead => {
+                "BEGIN ISOLATION LEVEL REPEATABLE READ; \
+                 SET LOCAL idle_in_transaction_session_timeout = '5s'; SET LOCAL statement_timeout = '30s'"
+            }
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Effects {
     pub keys: BTreeMap<String, WorkId>,
 }
 
-/// Positions of one `nextval`: the sequence's increment, and more than a commit can use.
+/// Positions of one `nextval`: the sequence's increment.
 const BLOCK: i64 = 1_024;
 
 /// work, binding, priority, queue position, last input, cause
@@ -83,10 +83,15 @@ pub async fn apply(
     if effects.inputs.is_empty() && effects.keys.is_empty() && effects.works.is_empty() {
         return Ok(());
     }
-    let block: i64 = sqlx::query_scalar("SELECT nextval('weir.ready_pos')")
-        .fetch_one(tx.conn())
-        .await?;
-    let c = lay_out(locked, effects, block);
+    // At most one ready row per Work that starts or grows.
+    let rows = effects.works.len() + locked.len();
+    let blocks = i64::try_from(rows).unwrap_or(i64::MAX) / BLOCK + 1;
+    let blocks: Vec<i64> =
+        sqlx::query_scalar("SELECT nextval('weir.ready_pos') FROM generate_series(1, $1)")
+            .bind(blocks)
+            .fetch_all(tx.conn())
+            .await?;
+    let c = lay_out(locked, effects, blocks.into_iter().flat_map(|b| b..b + BLOCK));
     let attached: i64 = sqlx::query_scalar(include_str!("sql/apply_effects.sql"))
         .bind(tenant.0)
         .bind(scope.0)
@@ -133,9 +138,12 @@ pub async fn apply(
     Ok(())
 }
 
-fn lay_out(locked: &HashMap<WorkId, Locked>, effects: &Effects, block: i64) -> Columns {
+fn lay_out(
+    locked: &HashMap<WorkId, Locked>,
+    effects: &Effects,
+    mut positions: impl Iterator<Item = i64>,
+) -> Columns {
     let mut c = Columns::default();
-    let mut positions = (block..block + BLOCK).cycle();
     let mut by_work: BTreeMap<WorkId, Vec<&NewInput>> = BTreeMap::new();
     for input in &effects.inputs {
         by_work.entry(input.work).or_default().push(input);
@@ -145,7 +153,7 @@ fn lay_out(locked: &HashMap<WorkId, Locked>, effects: &Effects, block: i64) -> C
         let Some(first) = inputs.first() else {
             continue;
         };
-        let pos = positions.next().unwrap_or(block);
+        let Some(pos) = positions.next() else { break };
         let binding = first.queued.binding.0;
         let last = push_inputs(&mut c, &inputs, 0);
         c.new

@@ -124,3 +124,14 @@ pub(crate) async fn lock_pending(
     .await?;
     row.map(|row| Ok((row.try_get(0)?, row.try_get::<Option<Uuid>, _>(1)?.map(WorkId)))).transpose()
 }
+
+/// Frees what stands behind a deferred event that an operator takes away or tries now (rule r10).
+pub(crate) async fn free_behind(tx: &mut Tx<'_>, tenant: TenantId, event: &EventRow) -> Result<(), Error> {
+    sqlx::query(include_str!("sql/free_behind.sql"))
+        .bind(tenant.0)
+        .bind(event.scope.0)
+        .bind(format!("behind {}", event.uid))
+        .execute(tx.conn())
+        .await?;
+    Ok(())
+}

@@ -11,7 +11,7 @@ use weir_pg::locks::{Mode, lock_config};
 use weir_pg::{Command, Tx};
 use weir_proto::routing::v1::RerouteEventResponse;
 
-use super::event::{EventRef, EventRow, find_event, lock_pending};
+use super::event::{EventRef, EventRow, free_behind, find_event, lock_pending};
 use crate::Error;
 
 /// Forgets an unrouted event's failures, so that the next pass tries it at once; or accepts a copy of a failed,
@@ -66,6 +66,7 @@ impl Command for RerouteEvent {
                 .bind(event.seq)
                 .execute(tx.conn())
                 .await?;
+            free_behind(tx, tenant, &event).await?;
             (event.uid, false)
         } else {
             // Read again: it was decided at the latest when its pending row was gone.

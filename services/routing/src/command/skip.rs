@@ -11,7 +11,7 @@ use weir_pg::{Command, Tx};
 use weir_proto::routing::v1::SkipEventResponse;
 use weir_proto::types::v1::{self, RouteRecord};
 
-use super::event::{EventRef, find_event, lock_pending};
+use super::event::{EventRef, free_behind, find_event, lock_pending};
 use crate::Error;
 use crate::route::snapshot::owners;
 
@@ -96,6 +96,7 @@ impl Command for SkipEvent {
             .bind(&gone)
             .execute(tx.conn())
             .await?;
+        free_behind(tx, tenant, &event).await?;
         // What was its last unrouted input may be done now (rule l06).
         weir_work::complete_if_drained(tx, tenant, &works).await?;
         let scope: Option<String> =

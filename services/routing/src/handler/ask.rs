@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use weir_kernel::limits::one_line;
 use weir_kernel::FailureCode;
 
@@ -14,6 +15,9 @@ use crate::tenant::{CompiledHandler, EffectiveRoute, SelfPolicy};
 
 /// Longest reason kept, in bytes (rule r13).
 const MAX_REASON: usize = 500;
+
+/// Calls of Rust handlers at once, a quarter of the threads that block.
+static CALLS: Semaphore = Semaphore::const_new(128);
 
 /// What one route answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,13 +79,16 @@ pub async fn ask_routes(ask: Ask<'_>) -> Vec<Answer> {
 }
 
 /// Evaluates a run of expressions on one thread. They are bounded in steps and memory, so the deadline is a
-/// second net; it is charged to the expression that was running.
+/// second net: it starts with the evaluation, not with the wait for a thread, and is charged to the expression
+/// that was running.
 async fn ask_expressions(routes: &[Arc<EffectiveRoute>], facts: &Arc<Facts>, own: bool) -> Vec<Answer> {
     let deadline: Duration = routes.iter().map(|r| r.timeout).max().unwrap_or_default();
     let (sender, receiver) = std::sync::mpsc::channel();
-    let (routes, facts) = (routes.to_vec(), Arc::clone(facts));
+    let (started, start) = tokio::sync::oneshot::channel();
+    let (asked, facts) = (routes.to_vec(), Arc::clone(facts));
     let task = tokio::task::spawn_blocking(move || {
-        for route in &routes {
+        let _ = started.send(());
+        for route in &asked {
             let answer = evaluate(route, &facts, own);
             let done = !matches!(answer, Answer::Skip { .. });
             // The receiver is gone when the deadline passed: nobody waits for the rest.
@@ -90,10 +97,14 @@ async fn ask_expressions(routes: &[Arc<EffectiveRoute>], facts: &Arc<Facts>, own
             }
         }
     });
-    let late = tokio::time::timeout(deadline, task).await.is_err();
+    let _ = start.await;
+    let ended = tokio::time::timeout(deadline, task).await;
     let mut answers: Vec<Answer> = receiver.try_iter().collect();
-    if late && answers.iter().all(|a| matches!(a, Answer::Skip { .. })) {
-        answers.push(timed_out(deadline));
+    let undecided = answers.len() < routes.len() && answers.iter().all(|a| matches!(a, Answer::Skip { .. }));
+    match ended {
+        Err(_) if undecided => answers.push(timed_out(deadline)),
+        Ok(Err(_)) if undecided => answers.push(failed(FailureCode::HandlerFailed, "the evaluation was ended")),
+        Ok(_) | Err(_) => {}
     }
     answers
 }
@@ -156,7 +167,14 @@ async fn ask_other(route: &Arc<EffectiveRoute>, ask: &Ask<'_>, facts: &Arc<Facts
         work: ask.work.map(WorkView::facts),
         dry_run: ask.dry_run,
     };
-    let call = tokio::task::spawn_blocking(move || guarded(|| handler.decide(&input)));
+    // A hung call keeps its permit with its thread: the pool is for expressions and key rules, too.
+    let Ok(permit) = CALLS.try_acquire() else {
+        return failed(FailureCode::HandlerFailed, "too many handler calls of this service hang");
+    };
+    let call = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        guarded(|| handler.decide(&input))
+    });
     let answer = match tokio::time::timeout(route.timeout, call).await {
         Err(_) => return timed_out(route.timeout),
         Ok(Err(_)) => return failed(FailureCode::HandlerFailed, "the handler's thread ended"),

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use sqlx::Row as _;
-use weir_kernel::{ScopeId, WorkId};
+use weir_kernel::{Disposition, FailureCode, Policy, ScopeId, WorkId};
 use weir_pg::locks::{Mode, lock_config, lock_scope_order};
 use weir_pg::{Command, Tx};
 use weir_work::Locked;
 
 use crate::Error;
 use crate::generation::Generation;
+use crate::route::decide::Effect;
 use crate::route::evaluate::{Context, Evaluated, Fate, evaluate};
 use crate::route::group::Joins;
 use crate::route::policy::Proofs;
@@ -208,10 +209,10 @@ pub struct DecideLocked<'a> {
 
 impl Command for DecideLocked<'_> {
     const NAME: &'static str = "routing.decide_locked";
-    type Output = Vec<Commit>;
+    type Output = Commit;
     type Error = Error;
 
-    async fn execute(&self, tx: &mut Tx<'_>) -> Result<Vec<Commit>, Error> {
+    async fn execute(&self, tx: &mut Tx<'_>) -> Result<Commit, Error> {
         let tenant = self.generation.tenant;
         lock_config(tx, tenant, Mode::Shared).await?;
         lock_scope_order(tx, tenant, &[(self.scope, Mode::Shared)]).await?;
@@ -243,6 +244,71 @@ impl Command for DecideLocked<'_> {
         )
         .await?;
         let groups = [evaluated];
-        CommitGroups { generation: self.generation, scope: self.scope, groups: &groups }.execute(tx).await
+        let command = CommitGroups { generation: self.generation, scope: self.scope, groups: &groups };
+        Ok(command.execute(tx).await?.pop().unwrap_or(Commit::Stale))
+    }
+}
+
+/// Counts a failure on rows that cannot be evaluated or written at all, and backs off, so that they stop nobody
+/// but those that depend on them.
+pub struct SetAside<'a> {
+    /// The configuration.
+    pub generation: &'a Arc<Generation>,
+    /// The scope.
+    pub scope: ScopeId,
+    /// The rows.
+    pub seqs: &'a [i64],
+    /// What to count.
+    pub code: FailureCode,
+}
+
+impl Command for SetAside<'_> {
+    const NAME: &'static str = "routing.set_aside";
+    type Output = ();
+    type Error = Error;
+
+    async fn execute(&self, tx: &mut Tx<'_>) -> Result<(), Error> {
+        sqlx::query(include_str!("sql/set_aside.sql"))
+            .bind(self.generation.tenant.0)
+            .bind(self.scope.0)
+            .bind(self.seqs)
+            .bind(self.code.code())
+            .bind(self.generation.number)
+            .execute(tx.conn())
+            .await?;
+        Ok(())
+    }
+}
+
+/// Logs and counts what a committed group decided (rule r19): once, and only what is true.
+pub fn announce(group: &Evaluated) {
+    for (row, fate) in group.rows.iter().zip(&group.fates) {
+        let Fate::Decided { effect, .. } = fate else { continue };
+        let disposition = disposition(effect);
+        tracing::debug!(event.uid = %row.uid, disposition = %disposition, "routed");
+        metrics::counter!("weir_routing_events_routed_total", "disposition" => disposition.as_str()).increment(1);
+        match effect {
+            Effect::Unmatched(_) => tracing::info!(event.uid = %row.uid, "no route selected an event"),
+            Effect::Failed { slot, code, .. } => {
+                tracing::warn!(event.uid = %row.uid, route = %slot, code = %code, "gave up on an event");
+                metrics::counter!("weir_routing_events_failed_total", "code" => code.as_str()).increment(1);
+            }
+            _ => {}
+        }
+    }
+}
+
+const fn disposition(effect: &Effect) -> Disposition {
+    match effect {
+        Effect::Start(_) => Disposition::Start,
+        Effect::Input(_, selected) => match selected.policy {
+            Policy::Inject => Disposition::Inject,
+            Policy::Interrupt => Disposition::Interrupt,
+            Policy::Queue | Policy::Drop => Disposition::Queue,
+        },
+        Effect::Drop(..) => Disposition::Drop,
+        Effect::Unmatched(_) | Effect::Deferred { .. } | Effect::Conflict(_) => Disposition::Unmatched,
+        Effect::Terminal(_) => Disposition::Terminal,
+        Effect::Failed { .. } => Disposition::Failed,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use weir_kernel::limits::MAX_TEXT;
 use weir_kernel::{FailureCode, ScopeId, WorkId, WorkState};
 use weir_ledger::UidSource;
@@ -72,6 +73,8 @@ pub struct Evaluated {
     pub versions: HashMap<WorkId, (i64, i64)>,
     /// Keys that attach, with their Work and the position of the event that attaches them.
     pub attached: BTreeMap<String, (WorkId, i64)>,
+    /// Ties that nobody meets: the event that wanted the key does not attach it.
+    pub unmet: Vec<(i64, String)>,
     /// What the routes said of each member; empty where they were not asked.
     pub verdicts: Vec<Vec<Verdict>>,
 }
@@ -129,8 +132,7 @@ pub async fn evaluate(
     let mut verdicts = Vec::with_capacity(rows.len());
     for row in &rows {
         let (fate, said) = match events.get(&row.seq) {
-            // Its body is not there: it was routed meanwhile, or will be seen again.
-            None => (Fate::Waits, Vec::new()),
+            None => (gone(context, row, overlay.snapshot.at), Vec::new()),
             Some(event) => {
                 overlay.member(context, generation, scope, row, event, proofs, joins).await?
             }
@@ -143,7 +145,9 @@ pub async fn evaluate(
         .iter()
         .filter_map(|r| Some((r.seq, i32::try_from(events.get(&r.seq)?.envelope.payload_len()).ok()?)))
         .collect();
+    let unmet = unmet(&rows, &fates, joins);
     Ok(Evaluated {
+        unmet,
         rows,
         fates,
         bytes,
@@ -153,6 +157,34 @@ pub async fn evaluate(
         attached: overlay.attached,
         verdicts,
     })
+}
+
+/// Returns the ties of events that do not attach the key after all (rule r08).
+fn unmet(rows: &[PendingRow], fates: &[Fate], joins: &Joins) -> Vec<(i64, String)> {
+    let mut out = Vec::new();
+    for (row, fate) in rows.iter().zip(fates) {
+        let attach: &[String] = match fate {
+            Fate::Decided { effect: Effect::Start(s) | Effect::Input(_, s), .. } => &s.attach,
+            // It may yet.
+            Fate::Waits | Fate::Deferred(..) => continue,
+            _ => &[],
+        };
+        let ties = joins.get(&row.seq).into_iter().flatten();
+        out.extend(ties.filter(|k| !attach.contains(k)).map(|k| (row.seq, k.clone())));
+    }
+    out
+}
+
+/// An event without a readable body fails for itself, retryably: it may be in the middle of being archived.
+fn gone(context: &Context, row: &PendingRow, at: DateTime<Utc>) -> Fate {
+    let failures = row.failures.saturating_add(1);
+    let (slot, code) = (String::new(), FailureCode::HandlerFailed);
+    let error = "the event's body is not there or not readable".to_owned();
+    if gives_up(code, failures, row.first_failed_at, at, context.limits) {
+        let effect = Effect::Failed { work: row.target, slot, code, error };
+        return Fate::Decided { effect, starts: None, refusals: Vec::new(), attempts: failures };
+    }
+    Fate::Retry { slot, code, error, failures, wait: backoff(failures) }
 }
 
 impl Overlay {

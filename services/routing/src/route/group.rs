@@ -70,6 +70,10 @@ pub fn plan(
             }
         }
     }
+    // What is decided in this pass blocks the reads that follow: their rows were accepted later.
+    for row in &members {
+        blocked.add(row.tokens(owners, joins.get(&row.seq)), None);
+    }
     plan.groups = connect(members, owners, joins);
     plan
 }
@@ -122,6 +126,7 @@ mod tests {
             failures: 0,
             first_failed_at: None,
             hold: None,
+            bytes: 0,
         }
     }
 

@@ -53,6 +53,7 @@ pub async fn pending(
                 due: row.try_get("due")?,
                 failures: row.try_get("failures")?,
                 first_failed_at: row.try_get("first_failed_at")?,
+                bytes: row.try_get("bytes")?,
                 hold: match (row.try_get::<Option<Uuid>, _>("hold_work")?, row.try_get("hold_attempt")?) {
                     (Some(work), Some(attempt)) => {
                         Some(Hold { event: EventUid(row.try_get("uid")?), work: WorkId(work), attempt })
@@ -85,13 +86,15 @@ pub async fn events(
         let bytes: Option<Vec<u8>> = row.try_get("payload")?;
         let is_text = row.try_get("is_text")?;
         let attributes: Vec<u8> = row.try_get("attributes")?;
-        let envelope = Envelope::decode(
+        let decoded = Envelope::decode(
             row.try_get("id")?,
             row.try_get("source")?,
             row.try_get("type")?,
             &attributes,
             bytes.map(|bytes| Payload { bytes, is_text }),
-        )?;
+        );
+        // An unreadable one is left out: it fails for itself and not for its scope.
+        let Ok(envelope) = decoded else { continue };
         let view = EventView {
             envelope: Arc::new(envelope),
             scope: Arc::clone(scope_name),

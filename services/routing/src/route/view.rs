@@ -32,6 +32,8 @@ pub struct PendingRow {
     pub first_failed_at: Option<DateTime<Utc>>,
     /// What it waits for, when it is deferred.
     pub hold: Option<Hold>,
+    /// Size of its payload, in bytes.
+    pub bytes: i64,
 }
 
 /// The attempt that a deferred event, and all that stands behind it, waits for (rule r10).

@@ -120,9 +120,11 @@ impl Routing {
             self.hints.accepted.tell();
             let (tenant, generation) = weir_ledger::tenant::resolve(&self.context.db, &caller.tenant).await?;
             let found = query::event::read(&self.context.db, tenant, &event, false).await?;
-            let (record, pending) = convert::standing(&found);
-            let settled = pending.is_none() || self.set_aside(tenant, generation, &found).await?;
+            let settled = !found.is_pending() || self.set_aside(tenant, generation, &found).await?;
             if settled || tokio::time::Instant::now() >= deadline {
+                // Read after the look at it: it may have been decided in between.
+                let found = query::event::read(&self.context.db, tenant, &event, false).await?;
+                let (record, pending) = convert::standing(&found);
                 return Ok(proto::RouteEventResponse { record, pending });
             }
             tokio::select! {

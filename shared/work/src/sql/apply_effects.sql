@@ -16,7 +16,11 @@ WITH nw AS (
            queue_pos = coalesce(u.queue_pos, w.queue_pos)
       FROM unnest($10::uuid[], $11::int4[], $12::int2[], $13::int8[], $14::int8[])
            AS u(work_id, binding_id, priority, queue_pos, last_input)
-     WHERE w.tenant_id = $1 AND w.work_id = u.work_id
+     CROSS JOIN LATERAL (SELECT ctid AS at
+                           FROM weir.work
+                          WHERE tenant_id = $1 AND work_id = u.work_id
+                          LIMIT 1) l
+     WHERE w.ctid = l.at
 ), rd AS (
     INSERT INTO weir.ready (tenant_id, binding_id, priority, pos, work_id, epoch, attempt, tries, input_from, input_to)
     SELECT $1, binding_id, -priority, pos, work_id, epoch, attempt, tries, input_from, input_from - 1

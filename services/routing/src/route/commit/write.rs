@@ -69,11 +69,13 @@ pub(super) async fn write(
     let at: DateTime<Utc> = sqlx::query_scalar("SELECT weir.clock()").fetch_one(tx.conn()).await?;
     let mut batch = Batch::default();
     for group in groups {
-        for (row, fate) in group.rows.iter().zip(&group.fates) {
-            batch.add(generation, scope, group, row, fate, locked);
-        }
         for (key, (work, _)) in &group.attached {
             batch.effects.keys.insert(key.clone(), *work);
+        }
+    }
+    for group in groups {
+        for (row, fate) in group.rows.iter().zip(&group.fates) {
+            batch.add(generation, scope, group, row, fate, locked);
         }
     }
     apply(tx, generation.tenant, scope, at, locked, &batch.effects).await?;
@@ -115,12 +117,16 @@ impl Batch {
                 attempt: Some(hold.attempt),
                 ..Undecided::new(row.seq)
             }),
-            Fate::Conflict(works) => self.undecided.push(Undecided {
-                state: PendingState::Conflict,
-                reason: Some("belongs to more than one work".to_owned()),
-                conflict: works.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
-                ..Undecided::new(row.seq)
-            }),
+            Fate::Conflict(works) => {
+                // It may have been a Work's last unrouted input (rule l06); those it saw are locked.
+                self.left.extend(works.iter().filter(|w| group.versions.contains_key(w)));
+                self.undecided.push(Undecided {
+                    state: PendingState::Conflict,
+                    reason: Some("belongs to more than one work".to_owned()),
+                    conflict: works.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+                    ..Undecided::new(row.seq)
+                });
+            }
             Fate::Decided { effect, starts, refusals, attempts } => {
                 self.decide(generation, scope, group, row, (effect, *starts), locked);
                 if let Some(record) = self.records.last_mut()
@@ -196,17 +202,9 @@ impl Batch {
                 record.route = generation.route_id(scope, slot);
                 record.work = *work;
                 self.left.extend(*work);
-                tracing::warn!(event.uid = %row.uid, route = %slot, code = %code, "gave up on an event");
-                metrics::counter!("weir_routing_events_failed_total", "code" => code.as_str()).increment(1);
             }
             Effect::Deferred { .. } | Effect::Conflict(_) => return,
         }
-        tracing::debug!(event.uid = %row.uid, disposition = %record.disposition, "routed");
-        if record.disposition == Disposition::Unmatched {
-            tracing::info!(event.uid = %row.uid, "no route selected an event");
-        }
-        metrics::counter!("weir_routing_events_routed_total", "disposition" => record.disposition.as_str())
-            .increment(1);
         self.records.push(record);
     }
 
@@ -240,9 +238,10 @@ impl Batch {
         priority
     }
 
+    /// Also the marks of Works that this very commit gave its keys to, whichever group did.
     fn forget_keys(&mut self, group: &Evaluated, row: &PendingRow) {
         let owner = |key: &String| {
-            let attached = group.attached.get(key).map(|(w, _)| *w);
+            let attached = self.effects.keys.get(key).copied();
             attached.or_else(|| group.owners.get(key).copied().flatten())
         };
         let marks = row.keys.iter().filter_map(owner).chain(row.target).map(work_marker);

@@ -1,8 +1,8 @@
 -- routing.mark_behind: what stands behind a deferred event is deferred with it, locked in order.
 WITH u AS MATERIALIZED (
-    SELECT p.seq, x.reason, x.work, x.attempt
+    SELECT p.at, x.reason, x.work, x.attempt
       FROM unnest($3::int8[], $4::text[], $5::uuid[], $6::int4[]) AS x(seq, reason, work, attempt)
-     CROSS JOIN LATERAL (SELECT seq
+     CROSS JOIN LATERAL (SELECT ctid AS at
                            FROM weir.pending
                           WHERE tenant_id = $1 AND scope_id = $2 AND seq = x.seq AND state IN (1, 2)
                             FOR UPDATE) p
@@ -10,4 +10,4 @@ WITH u AS MATERIALIZED (
 UPDATE weir.pending p
    SET state = 3, hold_reason = u.reason, hold_work = u.work, hold_attempt = u.attempt, tried_generation = $7
   FROM u
- WHERE p.tenant_id = $1 AND p.scope_id = $2 AND p.seq = u.seq
+ WHERE p.ctid = u.at

@@ -9,9 +9,20 @@ WITH u AS MATERIALIZED (
        SET disposition = u.disposition, work_id = u.work_id, route_id = u.route_id, binding_id = u.binding_id,
            generation = $13, policy = u.policy, reason = u.reason, error = u.error, attempts = u.attempts
       FROM u
-     WHERE e.tenant_id = $1 AND e.uid = u.uid
+     CROSS JOIN LATERAL (SELECT ctid AS at
+                           FROM weir.event
+                          WHERE tenant_id = $1 AND uid = u.uid
+                          LIMIT 1) l
+     WHERE e.ctid = l.at
 ), d AS (
-    DELETE FROM weir.pending p USING u WHERE p.tenant_id = $1 AND p.scope_id = $2 AND p.seq = u.seq
+    DELETE FROM weir.pending p
+     USING (SELECT l.ctid AS at
+              FROM u
+             CROSS JOIN LATERAL (SELECT ctid
+                                   FROM weir.pending
+                                  WHERE tenant_id = $1 AND scope_id = $2 AND seq = u.seq
+                                  LIMIT 1) l) gone
+     WHERE p.ctid = gone.at
 ), dk AS (
     DELETE FROM weir.pending_key k
      USING (SELECT l.ctid AS at

@@ -15,4 +15,8 @@ UPDATE weir.pending p
   FROM unnest($3::int8[], $4::int2[], $5::text[], $6::uuid[], $7::int4[], $8::text[], $9::int2[], $10::int8[],
               $11::int2[], $12::text[], $14::int4[])
        AS u(seq, state, reason, work, attempt, conflict, failures, wait_ms, code, error, route)
- WHERE p.tenant_id = $1 AND p.scope_id = $2 AND p.seq = u.seq
+ CROSS JOIN LATERAL (SELECT ctid AS at
+                       FROM weir.pending
+                      WHERE tenant_id = $1 AND scope_id = $2 AND seq = u.seq
+                      LIMIT 1) l
+ WHERE p.ctid = l.at

@@ -14,7 +14,9 @@ pub(crate) const ALL: [Capability; 2] = [Capability::Inject, Capability::Interru
 /// Scope `s`, where an event's type says what its route does and `scripted` decides about the rest.
 pub(crate) const SCRIPTED: &str = r#"
 scopes:
+  - name: root
   - name: s
+    parent: root
     bindings:
       b: { executor: e, capabilities: [inject, interrupt], max_attempts: 9 }
       other: { executor: e }
@@ -27,6 +29,7 @@ scopes:
       - { slot: interrupt, when: 'event.type == "interrupt"', binding: b, policy: interrupt }
       - { slot: scripted, handler: { rust: scripted }, binding: b, policy: inject, attach: ['event.data.key'] }
   - name: t
+    parent: root
     bindings: { b: { executor: e } }
     routes:
       - { slot: all, when: 'event.type == "start"', binding: b }

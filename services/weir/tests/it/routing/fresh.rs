@@ -137,6 +137,7 @@ async fn r01_after_five_losses_expressions_decide_under_the_locks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn r01_two_replicas_decide_one_event_once() {
     let weir = Weir::with(SCRIPTED).await;
+    weir.register(&ALL).await;
     let second = weir.another().await;
     let script = &weir.handlers.script;
     script.say("e", [Say::Match]);

@@ -115,10 +115,10 @@ async fn r06_members_are_decided_on_what_their_predecessors_left() {
         &weir,
         &[
             ("first", "attach", r#"{"key":"x"}"#, &["a"]),
-            ("asked", "y", "{}", &["x"]),
+            ("asked", "y", "{}", &["a", "c"]),
             ("unmatched", "y", "{}", &["a"]),
             ("stops", "y", "{}", &["a"]),
-            ("waits", "start", "{}", &["x"]),
+            ("waits", "start", "{}", &["c"]),
         ],
     )
     .await;
@@ -126,6 +126,7 @@ async fn r06_members_are_decided_on_what_their_predecessors_left() {
     let (first, asked) = (weir.record(&uids[0]).await, weir.record(&uids[1]).await);
     assert_eq!((first.disposition(), asked.disposition()), (Disposition::Start, Disposition::Queue));
     assert_eq!(first.work, asked.work, "the key attached in the same pass");
+    assert_eq!(weir.work(&first.work).await.keys, ["a", "c", "x"]);
     let unmatched = weir.record(&uids[2]).await;
     assert_eq!((unmatched.disposition(), &unmatched.work), (Disposition::Unmatched, &first.work));
     let last = script.calls("asked").into_iter().last().expect("asked");

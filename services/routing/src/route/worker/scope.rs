@@ -1,0 +1,382 @@
+//! The worker of one scope.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio::task::{Id, JoinError, JoinSet};
+use weir_kernel::{FailureCode, ScopeId, TenantId, WorkId};
+use weir_runtime::CancellationToken;
+
+use super::{
+    GATHER, MAX_IN_EVALUATION, MAX_LOSSES, MAX_MEMBERS, MAX_PASS_BYTES, MarkBehind, Router, WINDOW,
+    decides_in_process, proofs,
+};
+use crate::Error;
+use crate::generation::Generation;
+use crate::route::commit::{Commit, CommitGroups, DecideLocked, SetAside, announce};
+use crate::route::evaluate::{Evaluated, evaluate};
+use crate::route::group::{Blocked, Joins, Plan, plan};
+use crate::route::policy::Proofs;
+use crate::route::snapshot::{Snapshot, events, pending};
+use crate::route::view::{EventView, PendingRow};
+
+type Evaluation = Result<(Id, Result<Evaluated, Error>), JoinError>;
+
+pub(super) struct Worker<'a> {
+    router: &'a Router,
+    tenant: TenantId,
+    scope: ScopeId,
+    /// Rows in evaluation.
+    busy: HashSet<i64>,
+    /// How often a group lost, by its first row.
+    losses: HashMap<i64, u32>,
+    joins: Joins,
+    evaluating: JoinSet<Result<Evaluated, Error>>,
+    /// The rows of each evaluation, also when it panics.
+    rows: HashMap<Id, Vec<i64>>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(router: &'a Router, tenant: TenantId, scope: ScopeId, joins: Joins) -> Self {
+        Self {
+            router,
+            tenant,
+            scope,
+            busy: HashSet::new(),
+            losses: HashMap::new(),
+            joins,
+            evaluating: JoinSet::new(),
+            rows: HashMap::new(),
+        }
+    }
+
+    /// Ends it and returns the ties it found.
+    pub(super) fn into_joins(self) -> Joins {
+        self.joins
+    }
+
+    /// Works until nothing is in evaluation and nothing may be decided now.
+    pub(super) async fn run(&mut self, shutdown: CancellationToken) -> Result<(), Error> {
+        while !shutdown.is_cancelled() {
+            let generation = self.router.generations.by_id(self.tenant).await?;
+            if generation.scope_name(self.scope).is_none() {
+                return Ok(());
+            }
+            self.fill(&generation).await?;
+            if self.evaluating.is_empty() {
+                return Ok(());
+            }
+            let ready = tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                // New events can be decided while slow groups are in evaluation.
+                () = self.router.arrived.notified(), if self.evaluating.len() < MAX_IN_EVALUATION => Vec::new(),
+                () = tokio::time::sleep(self.router.poll) => Vec::new(),
+                ready = gather(&mut self.evaluating) => ready,
+            };
+            self.finish(&generation, ready).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads a pass and starts evaluating its groups.
+    async fn fill(&mut self, generation: &Arc<Generation>) -> Result<(), Error> {
+        let (mut floor, mut members, mut bytes) = (0, 0, 0);
+        let mut blocked = Blocked::default();
+        let mut standing: HashSet<i64> = HashSet::new();
+        while members < MAX_MEMBERS && bytes < MAX_PASS_BYTES && self.evaluating.len() < MAX_IN_EVALUATION {
+            let mut conn = self.router.context.db.acquire().await?;
+            let rows =
+                pending(&mut conn, self.tenant, self.scope, floor, generation.number, WINDOW).await?;
+            let Some(last) = rows.last() else { break };
+            floor = last.seq;
+            standing.extend(rows.iter().map(|r| r.seq));
+            let full = i64::try_from(rows.len()).unwrap_or(0) == WINDOW;
+            let tied: Vec<&String> = rows.iter().filter_map(|r| self.joins.get(&r.seq)).flatten().collect();
+            let keys: BTreeSet<&str> =
+                rows.iter().flat_map(|r| &r.keys).chain(tied).map(String::as_str).collect();
+            let works: BTreeSet<WorkId> = rows.iter().filter_map(|r| r.target).collect();
+            let snapshot = Snapshot::load(&mut conn, generation, self.scope, &keys, &works).await?;
+            let Plan { groups, behind } =
+                plan(rows, &snapshot.owners, &self.joins, &self.busy, &mut blocked);
+            drop(conn);
+            if !behind.is_empty() {
+                let command = MarkBehind { generation, scope: self.scope, rows: &behind };
+                self.router.context.db.run(&command).await?;
+            }
+            members += groups.iter().map(Vec::len).sum::<usize>();
+            bytes += self.start(generation, groups, &snapshot, MAX_PASS_BYTES - bytes).await?;
+            if !full {
+                // All of the scope was read: what is not there any more was decided elsewhere.
+                self.losses.retain(|seq, _| standing.contains(seq));
+                self.joins.retain(|seq, _| standing.contains(seq));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts evaluating groups whose payloads fit into `room` bytes, and the first in any case. Returns their size.
+    async fn start(
+        &mut self,
+        generation: &Arc<Generation>,
+        groups: Vec<Vec<PendingRow>>,
+        snapshot: &Snapshot,
+        room: i64,
+    ) -> Result<i64, Error> {
+        if groups.is_empty() {
+            return Ok(0);
+        }
+        let name: Arc<str> = Arc::from(generation.scope_name(self.scope).unwrap_or_default());
+        let proofs = Arc::new(proofs(&self.router.context.db, generation, self.scope).await?);
+        let mut used = 0;
+        for group in groups {
+            let size: i64 = group.iter().map(|r| r.bytes).sum();
+            if used > 0 && used + size > room {
+                // It is read again by the next pass; nothing of it is in memory.
+                used += size;
+                break;
+            }
+            used += size;
+            let mut conn = self.router.context.db.acquire().await?;
+            let refs: Vec<&PendingRow> = group.iter().collect();
+            let all = events(&mut conn, self.tenant, self.scope, &name, &refs).await?;
+            drop(conn);
+            self.start_group(generation, group, all, snapshot, &proofs).await?;
+        }
+        Ok(used)
+    }
+
+    async fn start_group(
+        &mut self,
+        generation: &Arc<Generation>,
+        group: Vec<PendingRow>,
+        all: HashMap<i64, EventView>,
+        snapshot: &Snapshot,
+        proofs: &Arc<Proofs>,
+    ) -> Result<(), Error> {
+        let seqs: Vec<i64> = group.iter().map(|r| r.seq).collect();
+        let joins: Joins =
+            seqs.iter().filter_map(|s| Some((*s, self.joins.get(s)?.clone()))).collect();
+        let lost_often = self.losses.get(&seqs[0]).is_some_and(|n| *n >= MAX_LOSSES);
+        self.busy.extend(&seqs);
+        if lost_often && decides_in_process(generation, self.scope) {
+            return self.decide_locked(generation, group, &all, proofs, &joins).await;
+        }
+        let (context, scope) = (self.router.context.clone(), self.scope);
+        let snapshot = of_group(snapshot, &group, &joins);
+        let (generation, proofs) = (Arc::clone(generation), Arc::clone(proofs));
+        let task = self.evaluating.spawn(async move {
+            evaluate(&context, &generation, scope, group, &all, snapshot, &proofs, &joins, false).await
+        });
+        self.rows.insert(task.id(), seqs);
+        Ok(())
+    }
+
+    /// Decides a group that lost too often, all in one transaction under its locks.
+    async fn decide_locked(
+        &mut self,
+        generation: &Arc<Generation>,
+        rows: Vec<PendingRow>,
+        all: &HashMap<i64, EventView>,
+        proofs: &Arc<Proofs>,
+        joins: &Joins,
+    ) -> Result<(), Error> {
+        let seqs: Vec<i64> = rows.iter().map(|r| r.seq).collect();
+        let command = DecideLocked {
+            context: &self.router.context,
+            generation,
+            scope: self.scope,
+            rows: &rows,
+            events: all,
+            proofs,
+            joins,
+        };
+        let result = self.router.context.db.run(&command).await?;
+        self.settle(generation, &seqs, result).await
+    }
+
+    fn done(&mut self, seqs: &[i64], decided: bool) {
+        for seq in seqs {
+            self.busy.remove(seq);
+            if decided {
+                self.losses.remove(seq);
+                self.joins.remove(seq);
+            }
+        }
+    }
+
+    /// Takes finished evaluations: commits them, those of one generation together, and sets aside what cannot be
+    /// evaluated, so that it harms no neighbour.
+    async fn finish(&mut self, generation: &Arc<Generation>, ready: Vec<Evaluation>) -> Result<(), Error> {
+        let mut groups: Vec<Evaluated> = Vec::with_capacity(ready.len());
+        for evaluation in ready {
+            match evaluation {
+                Ok((id, Ok(evaluated))) => {
+                    self.rows.remove(&id);
+                    groups.extend(self.with_ties_kept(evaluated));
+                }
+                Ok((id, Err(error))) => {
+                    let seqs = self.rows.remove(&id).unwrap_or_default();
+                    self.aside(generation, &seqs, FailureCode::HandlerFailed, &error).await?;
+                }
+                Err(panic) => {
+                    let seqs = self.rows.remove(&panic.id()).unwrap_or_default();
+                    self.aside(generation, &seqs, FailureCode::HandlerFailed, &panic).await?;
+                }
+            }
+        }
+        groups.sort_by_key(|g| g.generation.number);
+        for batch in groups.chunk_by(|a, b| a.generation.number == b.generation.number) {
+            self.commit(batch).await?;
+        }
+        Ok(())
+    }
+
+    /// A tie holds only while the event that wants the key attaches it (rule r08): else the group is evaluated
+    /// again without it.
+    fn with_ties_kept(&mut self, evaluated: Evaluated) -> Option<Evaluated> {
+        if evaluated.unmet.is_empty() {
+            return Some(evaluated);
+        }
+        for (seq, key) in &evaluated.unmet {
+            if let Some(keys) = self.joins.get_mut(seq) {
+                keys.remove(key);
+            }
+        }
+        let seqs: Vec<i64> = evaluated.rows.iter().map(|r| r.seq).collect();
+        *self.losses.entry(seqs[0]).or_default() += 1;
+        self.done(&seqs, false);
+        None
+    }
+
+    async fn commit(&mut self, batch: &[Evaluated]) -> Result<(), Error> {
+        let generation = Arc::clone(&batch[0].generation);
+        let whole = CommitGroups { generation: &generation, scope: self.scope, groups: batch };
+        match self.router.context.db.run(&whole).await {
+            Ok(results) => {
+                for (group, result) in batch.iter().zip(results) {
+                    self.settle_group(&generation, group, result).await?;
+                }
+            }
+            // One of them may be at fault: each for itself.
+            Err(Error::Db(weir_pg::Error::Query(_)) | Error::Work(_) | Error::Ledger(_)) if batch.len() > 1 => {
+                for group in batch {
+                    self.commit_alone(&generation, group).await?;
+                }
+            }
+            Err(error) if batch.len() == 1 && is_of_the_group(&error) => {
+                let seqs: Vec<i64> = batch[0].rows.iter().map(|r| r.seq).collect();
+                self.aside(&generation, &seqs, FailureCode::HandlerFailed, &error).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        self.router.routed.notify_waiters();
+        Ok(())
+    }
+
+    async fn commit_alone(&mut self, generation: &Arc<Generation>, group: &Evaluated) -> Result<(), Error> {
+        let groups = std::slice::from_ref(group);
+        let command = CommitGroups { generation, scope: self.scope, groups };
+        match self.router.context.db.run(&command).await {
+            Ok(mut results) => {
+                let result = results.pop().unwrap_or(Commit::Stale);
+                self.settle_group(generation, group, result).await
+            }
+            Err(error) if is_of_the_group(&error) => {
+                let seqs: Vec<i64> = group.rows.iter().map(|r| r.seq).collect();
+                self.aside(generation, &seqs, FailureCode::HandlerFailed, &error).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn settle_group(
+        &mut self,
+        generation: &Arc<Generation>,
+        group: &Evaluated,
+        result: Commit,
+    ) -> Result<(), Error> {
+        if result == Commit::Done {
+            announce(group);
+        }
+        let seqs: Vec<i64> = group.rows.iter().map(|r| r.seq).collect();
+        self.settle(generation, &seqs, result).await
+    }
+
+    async fn settle(
+        &mut self,
+        generation: &Arc<Generation>,
+        seqs: &[i64],
+        result: Commit,
+    ) -> Result<(), Error> {
+        self.done(seqs, result == Commit::Done);
+        match result {
+            Commit::Done => {}
+            Commit::Stale => {
+                self.router.generations.refresh(&generation.tenant_name).await?;
+            }
+            Commit::Lost(ties) => {
+                metrics::counter!("weir_routing_groups_lost_total").increment(1);
+                *self.losses.entry(seqs[0]).or_default() += 1;
+                for (seq, key) in ties {
+                    self.joins.entry(seq).or_default().insert(key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a failure on rows whose group cannot be evaluated or written, and backs off.
+    async fn aside(
+        &mut self,
+        generation: &Arc<Generation>,
+        seqs: &[i64],
+        code: FailureCode,
+        error: &(dyn std::error::Error + Sync),
+    ) -> Result<(), Error> {
+        tracing::error!(error = %error, "a group of events cannot be decided; it backs off");
+        let command = SetAside { generation, scope: self.scope, seqs, code };
+        self.router.context.db.run(&command).await?;
+        self.done(seqs, false);
+        Ok(())
+    }
+}
+
+/// Says whether trying the same group alone would fail again, rather than the database being away.
+fn is_of_the_group(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Db(weir_pg::Error::Query(_))
+            | Error::Work(weir_work::Error::Db(weir_pg::Error::Query(_)))
+            | Error::Corrupt(_)
+            | Error::Stored(_)
+    )
+}
+
+/// Waits for a finished group and takes what finishes within a moment.
+async fn gather(evaluating: &mut JoinSet<Result<Evaluated, Error>>) -> Vec<Evaluation> {
+    let mut ready = Vec::new();
+    let Some(first) = evaluating.join_next_with_id().await else { return ready };
+    ready.push(first);
+    let deadline = tokio::time::sleep(GATHER);
+    tokio::pin!(deadline);
+    while ready.len() < MAX_IN_EVALUATION {
+        tokio::select! {
+            biased;
+            Some(next) = evaluating.join_next_with_id() => ready.push(next),
+            () = &mut deadline => break,
+            else => break,
+        }
+    }
+    ready
+}
+
+/// Cuts the pass's snapshot down to what a group can see, so that others' changes do not lose it.
+fn of_group(snapshot: &Snapshot, rows: &[PendingRow], joins: &Joins) -> Snapshot {
+    let keys = rows.iter().flat_map(|r| r.keys.iter().chain(joins.get(&r.seq).into_iter().flatten()));
+    let owners: HashMap<String, Option<WorkId>> =
+        keys.map(|k| (k.clone(), snapshot.owners.get(k).copied().flatten())).collect();
+    let works = owners.values().flatten().copied().chain(rows.iter().filter_map(|r| r.target));
+    let works = works.filter_map(|w| Some((w, snapshot.works.get(&w)?.clone()))).collect();
+    Snapshot { at: snapshot.at, owners, works }
+}
