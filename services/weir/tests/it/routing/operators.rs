@@ -130,6 +130,19 @@ async fn r31_a_failed_skipped_or_unmatched_event_is_accepted_again_as_a_copy() {
     let unmatched = publish(&weir, "unmatched", "x", "{}", &["u"]).await;
     assert_eq!(weir.record(&unmatched).await.disposition(), Disposition::Unmatched);
     let buckets = weir.count("causal_bucket").await;
+    let work = weir.record(&root).await.work;
+    let request = weir_proto::routing::v1::PublishRequest {
+        scope: "s".to_owned(),
+        event: Some(event("named", "x", "{}")),
+        keys: Vec::new(),
+        targets: Some(weir_proto::types::v1::Targets { work: work.clone(), attempt: 0 }),
+    };
+    let named = weir.user.events().publish(request).await.expect("accepted").into_inner().uid;
+    assert_eq!(weir.record(&named).await.disposition(), Disposition::Unmatched);
+    script.say(&format!("reroute/{named}/1"), [Say::Match]);
+    let copy = weir.reroute(&named).await.expect("unmatched").event;
+    assert_eq!(read(&weir, &copy).await.target_work, work);
+    assert_eq!(weir.record(&copy).await.work, work, "targets are copied");
     for uid in [&failed, &skipped, &unmatched] {
         let id = format!("reroute/{uid}/1");
         script.say(&id, [Say::Match]);

@@ -103,6 +103,34 @@ async fn r06_a_backing_off_event_holds_back_what_depends_on_it_uncounted_and_not
     weir.stop().await;
 }
 
+/// The router reads pending rows in portions; what depends on an event of an earlier portion waits all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn r06_order_holds_however_many_events_stand_in_line() {
+    let weir = Weir::with(SCRIPTED).await;
+    let script = &weir.handlers.script;
+    let ids: Vec<String> = (0..254).map(|i| format!("e{i}")).collect();
+    script.say("e0", [Say::Match]);
+    script.close("e0");
+    let kind = |i: usize| if i == 0 { "x" } else { "start" };
+    // The first and the last four share a key; those between are on their own.
+    let shares = |i: usize| i == 0 || i >= 250;
+    let own: Vec<[&str; 1]> = ids.iter().enumerate().map(|(i, id)| [if shares(i) { "k" } else { id }]).collect();
+    let items: Vec<(&str, &str, &str, &[&str])> =
+        ids.iter().enumerate().map(|(i, id)| (id.as_str(), kind(i), "{}", own[i].as_slice())).collect();
+    let uids = publish_together(&weir, &items).await;
+    hanging(&weir, "e0").await;
+    // Whatever the router can decide, it has decided before this one.
+    weir.routed("independent", "start", &["i"]).await;
+    decided(&weir, &uids[249]).await;
+    for i in 250..254 {
+        assert!(untouched(&weir, &uids[i]).await, "{i}");
+    }
+    script.open("e0");
+    let work = decided(&weir, &uids[253]).await.work;
+    assert_eq!(weir.inputs(&work).await, [&uids[..1], &uids[250..]].concat());
+    weir.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn r06_members_are_decided_on_what_their_predecessors_left() {
     let weir = Weir::with(SCRIPTED).await;
@@ -149,6 +177,23 @@ async fn r07_unrouted_input_blocks_complete_until_it_is_decided() {
     assert_eq!(reason, "UNROUTED_INPUT");
     assert!(message.contains(&late), "{message}");
     assert_eq!(weir.work(&work).await.state(), WorkState::Running, "the attempt goes on");
+
+    // So does input that became the Work's by a key attached after it was accepted.
+    script.say("attaches", [Say::Match]);
+    script.close("attaches");
+    let attaches = publish(&weir, "attaches", "x", r#"{"key":"n"}"#, &["m"]).await;
+    script.close("by key");
+    let by_key = publish(&weir, "by key", "x", "{}", &["n"]).await;
+    hanging(&weir, "attaches").await;
+    hanging(&weir, "by key").await;
+    script.open("attaches");
+    let other = decided(&weir, &attaches).await.work;
+    let second = weir.claim().await.expect("it started");
+    assert_eq!(second.lease.as_ref().expect("always there").work, other);
+    assert!(refusal(weir.complete(&second).await).2.contains(&by_key));
+    script.open("by key");
+    decided(&weir, &by_key).await;
+    assert_eq!(weir.complete(&second).await.expect("nothing blocks"), WorkState::Completed);
 
     script.open("late");
     assert_eq!(weir.record(&late).await.disposition(), Disposition::Unmatched);

@@ -102,6 +102,25 @@ async fn r10_a_new_generation_frees_what_is_deferred() {
     weir.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn r10_a_lost_lease_frees_what_is_deferred_and_a_later_attempt_defers_it_anew() {
+    let weir = Weir::with(SCRIPTED).await;
+    weir.register(&ALL).await;
+    let work = weir.routed("w", "other", &["k"]).await.work;
+    weir.claim_of("other").await.expect("ready");
+    let freed = publish(&weir, "freed", "inject", "{}", &["k"]).await;
+    stands(&weir, &freed, PendingState::Deferred).await;
+    weir.db.advance(std::time::Duration::from_secs(31)).await;
+    assert_eq!(weir.record(&freed).await.disposition(), Disposition::Queue, "nobody runs any more");
+
+    weir.claim_of("other").await.expect("it is taken over");
+    let again = publish(&weir, "again", "inject", "{}", &["k"]).await;
+    stands(&weir, &again, PendingState::Deferred).await;
+    assert_eq!(weir.pending(&again).await.reason, "attempt 2 runs under another binding");
+    assert_eq!(weir.inputs(&work).await.len(), 2);
+    weir.stop().await;
+}
+
 const CHECKS: &str = r#"
 scopes:
   - name: s
