@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-#[expect(clippy::disallowed_methods, reason = "cargo tells a build script where to write by environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo tells a build script where to write by environment"
+)]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
     println!("cargo::rerun-if-changed={}", folder.display());

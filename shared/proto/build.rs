@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-#[expect(clippy::disallowed_methods, reason = "cargo tells a build script where to write by environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo tells a build script where to write by environment"
+)]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
     println!("cargo::rerun-if-changed={}", root.display());
@@ -10,10 +13,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     collect(&root, &mut files)?;
     files.sort();
     let mut compiler = protox::Compiler::new([&root])?;
-    compiler.include_source_info(true).include_imports(true).open_files(&files)?;
+    compiler
+        .include_source_info(true)
+        .include_imports(true)
+        .open_files(&files)?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     // Not the prost-types set: that one drops extension options, and with them who may call what.
-    std::fs::write(out.join("descriptor.bin"), compiler.encode_file_descriptor_set())?;
+    std::fs::write(
+        out.join("descriptor.bin"),
+        compiler.encode_file_descriptor_set(),
+    )?;
     tonic_prost_build::configure().compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }

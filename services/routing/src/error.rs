@@ -16,7 +16,9 @@ pub enum Error {
     #[error("event `{0}` not found")]
     EventNotFound(String),
     /// The identity was accepted with other content (rule a01).
-    #[error("event `{id}` of source `{source_name}` was accepted before with other content, as `{uid}`")]
+    #[error(
+        "event `{id}` of source `{source_name}` was accepted before with other content, as `{uid}`"
+    )]
     EventConflict {
         /// Producer's source.
         source_name: String,
@@ -91,7 +93,10 @@ pub enum Error {
 }
 
 fn first(violations: &[Violation]) -> String {
-    violations.first().map(|v| format!("`{}` {}", v.field, v.description)).unwrap_or_default()
+    violations
+        .first()
+        .map(|v| format!("`{}` {}", v.field, v.description))
+        .unwrap_or_default()
 }
 
 impl Error {
@@ -191,7 +196,10 @@ impl Classify for Error {
         match self {
             Self::EventConflict { uid, .. } => vec![("event", uid.to_string())],
             Self::AlreadyRouted { uid, disposition } => {
-                vec![("event", uid.to_string()), ("disposition", disposition.to_string())]
+                vec![
+                    ("event", uid.to_string()),
+                    ("disposition", disposition.to_string()),
+                ]
             }
             Self::AlreadyRerouted { copy, .. } => vec![("event", copy.to_string())],
             _ => Vec::new(),

@@ -53,7 +53,10 @@ pub struct Hints {
 impl Default for Hints {
     fn default() -> Self {
         Self {
-            accepted: Accepted { wake: Arc::default(), arrived: Arc::default() },
+            accepted: Accepted {
+                wake: Arc::default(),
+                arrived: Arc::default(),
+            },
             routed: Arc::default(),
         }
     }
@@ -73,7 +76,11 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
         hints.accepted.clone(),
         TaskTracker::new(),
     );
-    let context = Context { db: db.clone(), registry, limits: config.limits() };
+    let context = Context {
+        db: db.clone(),
+        registry,
+        limits: config.limits(),
+    };
     let router = Router {
         context: context.clone(),
         generations: generations.clone(),
@@ -83,8 +90,19 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
         poll: config.poll_interval,
         joins: Arc::default(),
     };
-    let events = rpc::Events::new(db.clone(), generations.clone(), publisher.clone(), &hints, shutdown);
-    let routing = rpc::Routing { context, generations: generations.clone(), publisher, hints };
+    let events = rpc::Events::new(
+        db.clone(),
+        generations.clone(),
+        publisher.clone(),
+        &hints,
+        shutdown,
+    );
+    let routing = rpc::Routing {
+        context,
+        generations: generations.clone(),
+        publisher,
+        hints,
+    };
     let routes = Routes::new(
         EventServiceServer::new(events)
             .max_decoding_message_size(MAX_DECODED)
@@ -113,8 +131,11 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
             let db = db.clone();
             async move { weir_pg::schema::readiness(&db).await }
         })
-        .task(Task::run("routing.route_pending", move |shutdown| async move {
-            router.run(shutdown).await;
-            Ok(())
-        }))
+        .task(Task::run(
+            "routing.route_pending",
+            move |shutdown| async move {
+                router.run(shutdown).await;
+                Ok(())
+            },
+        ))
 }

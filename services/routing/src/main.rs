@@ -10,6 +10,11 @@ fn main() -> ExitCode {
     weir_runtime::main("routing", async |config: Config, process: Process| {
         tracing::debug!(environment = %process.environment, "serving events");
         let db = config.database.open("weir-routing")?;
-        Ok(vec![component(db, &config, Registry::default(), Hints::default())])
+        Ok(vec![component(
+            db,
+            &config,
+            Registry::default(),
+            Hints::default(),
+        )])
     })
 }

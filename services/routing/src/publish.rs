@@ -76,7 +76,14 @@ impl Publisher {
         tasks: tokio_util::task::TaskTracker,
     ) -> Self {
         let max_payload = max_payload.min(4 * MAX_PAYLOAD);
-        Self { db, generations, max_payload, accepted, committers: Arc::default(), tasks }
+        Self {
+            db,
+            generations,
+            max_payload,
+            accepted,
+            committers: Arc::default(),
+            tasks,
+        }
     }
 
     /// Returns the largest payload taken, in bytes.
@@ -95,11 +102,22 @@ impl Publisher {
         caller: &Caller,
         request: PublishRequest,
     ) -> Result<PublishResponse, Status> {
-        let item = PublishItem { event: request.event, keys: request.keys, targets: request.targets };
+        let item = PublishItem {
+            event: request.event,
+            keys: request.keys,
+            targets: request.targets,
+        };
         let scope = request.scope;
-        let mut answers = self.accept(caller, &scope, vec![item], Mode::Single).await?;
-        let answer = answers.pop().unwrap_or_else(|| Err(status(Error::ShuttingDown)))?;
-        Ok(PublishResponse { uid: answer.uid.clone(), acceptance: Some(answer) })
+        let mut answers = self
+            .accept(caller, &scope, vec![item], Mode::Single)
+            .await?;
+        let answer = answers
+            .pop()
+            .unwrap_or_else(|| Err(status(Error::ShuttingDown)))?;
+        Ok(PublishResponse {
+            uid: answer.uid.clone(),
+            acceptance: Some(answer),
+        })
     }
 
     /// Accepts a batch: each event answered for itself, or all or none.
@@ -113,7 +131,10 @@ impl Publisher {
     ) -> Result<PublishBatchResponse, Status> {
         let n = request.events.len();
         if n == 0 {
-            return Err(status(Error::field("events", "is empty; give 1 to 1000 events")));
+            return Err(status(Error::field(
+                "events",
+                "is empty; give 1 to 1000 events",
+            )));
         }
         if n > MAX_BATCH_EVENTS {
             let text = format!("has {n} events, the limit is {MAX_BATCH_EVENTS}");
@@ -124,13 +145,25 @@ impl Publisher {
             let text = format!("is {bytes} bytes, the limit of a batch is {MAX_BATCH_BYTES}");
             return Err(status(Error::field("events", text)));
         }
-        let mode = if request.atomic { Mode::Atomic } else { Mode::Batch };
-        let answers = self.accept(caller, &request.scope, request.events, mode).await?;
+        let mode = if request.atomic {
+            Mode::Atomic
+        } else {
+            Mode::Batch
+        };
+        let answers = self
+            .accept(caller, &request.scope, request.events, mode)
+            .await?;
         let results = answers
             .into_iter()
             .map(|answer| match answer {
-                Ok(accepted) => ItemResult { accepted: Some(accepted), error: None },
-                Err(refused) => ItemResult { accepted: None, error: Some(item_error(&refused)) },
+                Ok(accepted) => ItemResult {
+                    accepted: Some(accepted),
+                    error: None,
+                },
+                Err(refused) => ItemResult {
+                    accepted: None,
+                    error: Some(item_error(&refused)),
+                },
             })
             .collect();
         Ok(PublishBatchResponse { results })
@@ -148,11 +181,20 @@ impl Publisher {
             let scope_id = generation
                 .scope_id(scope)
                 .ok_or_else(|| status(weir_ledger::Error::ScopeNotFound(scope.to_owned())))?;
-            let drafts = self.prepare_all(caller, &generation, scope, items.clone(), mode).await?;
-            let events: Vec<NewEvent> = drafts.iter().filter_map(|d| d.as_ref().ok().cloned()).collect();
+            let drafts = self
+                .prepare_all(caller, &generation, scope, items.clone(), mode)
+                .await?;
+            let events: Vec<NewEvent> = drafts
+                .iter()
+                .filter_map(|d| d.as_ref().ok().cloned())
+                .collect();
             let outcomes = match mode {
                 Mode::Atomic => {
-                    let command = command::PublishAtomic { generation: &generation, scope: scope_id, events: &events };
+                    let command = command::PublishAtomic {
+                        generation: &generation,
+                        scope: scope_id,
+                        events: &events,
+                    };
                     match self.db.run(&command).await {
                         Ok(outcomes) => Some(outcomes),
                         Err(Error::GenerationChanged) => None,
@@ -160,10 +202,15 @@ impl Publisher {
                     }
                 }
                 Mode::Single | Mode::Batch if events.is_empty() => Some(Vec::new()),
-                Mode::Single | Mode::Batch => self.submit(&generation, scope_id, events.clone()).await?,
+                Mode::Single | Mode::Batch => {
+                    self.submit(&generation, scope_id, events.clone()).await?
+                }
             };
             let Some(outcomes) = outcomes else {
-                self.generations.refresh(&caller.tenant).await.map_err(status)?;
+                self.generations
+                    .refresh(&caller.tenant)
+                    .await
+                    .map_err(status)?;
                 continue;
             };
             self.accepted.tell();
@@ -204,16 +251,22 @@ impl Publisher {
         let (actor, max) = (caller.actor.clone(), self.max_payload);
         let drafts = tokio::task::spawn_blocking(move || {
             let prepared = items.into_iter().map(|item| {
-                let draft = Draft { event: item.event, keys: item.keys, targets: item.targets };
+                let draft = Draft {
+                    event: item.event,
+                    keys: item.keys,
+                    targets: item.targets,
+                };
                 prepare(&generation, &scope, &actor, draft, max)
             });
             prepared.collect::<Vec<_>>()
         })
         .await
-        .map_err(|_| status(Error::KeyRule(crate::tenant::KeyError {
-            rule: "unknown".to_owned(),
-            message: "the evaluation failed".to_owned(),
-        })))?;
+        .map_err(|_| {
+            status(Error::KeyRule(crate::tenant::KeyError {
+                rule: "unknown".to_owned(),
+                message: "the evaluation failed".to_owned(),
+            }))
+        })?;
         if mode == Mode::Batch {
             return Ok(drafts);
         }
@@ -223,7 +276,10 @@ impl Publisher {
             match draft {
                 Ok(event) => good.push(Ok(event)),
                 Err(error) if mode == Mode::Atomic => {
-                    return Err(status(Error::Atomic { index, error: Box::new(error) }));
+                    return Err(status(Error::Atomic {
+                        index,
+                        error: Box::new(error),
+                    }));
                 }
                 Err(error) => return Err(status(error)),
             }
@@ -239,22 +295,32 @@ impl Publisher {
         events: Vec<NewEvent>,
     ) -> Result<Option<Vec<Outcome>>, Status> {
         let (reply, answer) = oneshot::channel();
-        let job = Job { generation: generation.number, events, reply };
+        let job = Job {
+            generation: generation.number,
+            events,
+            reply,
+        };
         let committer = self.committer(generation.tenant, scope);
         if committer.send(job).await.is_err() {
             return Err(status(Error::ShuttingDown));
         }
-        answer.await.unwrap_or_else(|_| Err(status(Error::ShuttingDown)))
+        answer
+            .await
+            .unwrap_or_else(|_| Err(status(Error::ShuttingDown)))
     }
 
     fn committer(&self, tenant: TenantId, scope: ScopeId) -> mpsc::Sender<Job> {
-        let mut committers = self.committers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut committers = self
+            .committers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let sender = committers.get(&(tenant, scope)).filter(|s| !s.is_closed());
         if let Some(sender) = sender {
             return sender.clone();
         }
         let (sender, receiver) = mpsc::channel(QUEUE);
-        self.tasks.spawn(commit_loop(self.db.clone(), tenant, scope, receiver));
+        self.tasks
+            .spawn(commit_loop(self.db.clone(), tenant, scope, receiver));
         committers.insert((tenant, scope), sender.clone());
         sender
     }
@@ -302,7 +368,11 @@ fn item_error(refused: &Status) -> ItemError {
         code: weir_rpc::code_name(refused.code()).to_owned(),
         reason: problem.reason.clone(),
         message: problem.message.clone(),
-        field: problem.violations.first().map(|v| v.field.clone()).unwrap_or_default(),
+        field: problem
+            .violations
+            .first()
+            .map(|v| v.field.clone())
+            .unwrap_or_default(),
         retry_after: problem.retry_after.map(weir_rpc::convert::duration),
     }
 }

@@ -32,8 +32,8 @@ pub use compiled::{
 pub use model::{
     Binding, Brake, Capability, Concurrency, ConcurrencyKey, DEFAULT_DEPTH,
     DEFAULT_DERIVED_PER_MINUTE, DEFAULT_LEASE, DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT, Document,
-    Fallback, Handler, KeyRule, Limits, Match, NamedHandler, OnParentCancel, Policy, Route,
-    Scope, SelfPolicy, Source, Webhook, WebhookKind,
+    Fallback, Handler, KeyRule, Limits, Match, NamedHandler, OnParentCancel, Policy, Route, Scope,
+    SelfPolicy, Source, Webhook, WebhookKind,
 };
 pub use problem::{MAX_PROBLEMS, Problem, Severity};
 pub use tree::{MAX_DOCUMENT, MAX_NESTING, MAX_NODES};

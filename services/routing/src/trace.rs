@@ -48,7 +48,10 @@ pub async fn trace(
     let targets: BTreeSet<WorkId> = event.target_work.into_iter().collect();
     let snapshot = Snapshot::load(tx.conn(), &generation, scope, &keys, &targets).await?;
     drop(tx);
-    if let Some(work) = event.target_work.filter(|w| !snapshot.works.contains_key(w)) {
+    if let Some(work) = event
+        .target_work
+        .filter(|w| !snapshot.works.contains_key(w))
+    {
         return Err(Error::TargetNotFound(work));
     }
     let view = EventView {
@@ -72,9 +75,25 @@ pub async fn trace(
     };
     let proofs = proofs(&context.db, &generation, scope).await?;
     let events = HashMap::from([(NOWHERE, view)]);
-    let evaluated =
-        evaluate(context, &generation, scope, vec![row], &events, snapshot, &proofs, &Joins::new(), true).await?;
-    Ok(answer(&generation, &request, &event, &evaluated, accepted_as))
+    let evaluated = evaluate(
+        context,
+        &generation,
+        scope,
+        vec![row],
+        &events,
+        snapshot,
+        &proofs,
+        &Joins::new(),
+        true,
+    )
+    .await?;
+    Ok(answer(
+        &generation,
+        &request,
+        &event,
+        &evaluated,
+        accepted_as,
+    ))
 }
 
 async fn prepared(
@@ -83,9 +102,16 @@ async fn prepared(
     request: &TraceRequest,
     max_payload: usize,
 ) -> Result<NewEvent, Error> {
-    let draft =
-        Draft { event: request.event.clone(), keys: request.keys.clone(), targets: request.targets.clone() };
-    let (generation, scope, actor) = (Arc::clone(generation), request.scope.clone(), caller.actor.clone());
+    let draft = Draft {
+        event: request.event.clone(),
+        keys: request.keys.clone(),
+        targets: request.targets.clone(),
+    };
+    let (generation, scope, actor) = (
+        Arc::clone(generation),
+        request.scope.clone(),
+        caller.actor.clone(),
+    );
     tokio::task::spawn_blocking(move || prepare(&generation, &scope, &actor, draft, max_payload))
         .await
         .unwrap_or_else(|_| Err(Error::field("event", "its key rules cannot be evaluated")))
@@ -129,15 +155,28 @@ fn answer(
     let mut verdicts = evaluated.verdicts.first().cloned().unwrap_or_default();
     if verdicts.is_empty() {
         // No route was consulted.
-        let routes = generation.compiled.scope(&request.scope).map(|s| s.routes.as_slice()).unwrap_or_default();
-        let bypassed =
-            |slot: &str| Verdict { slot: slot.to_owned(), outcome: Outcome::Bypassed, reason: String::new() };
+        let routes = generation
+            .compiled
+            .scope(&request.scope)
+            .map(|s| s.routes.as_slice())
+            .unwrap_or_default();
+        let bypassed = |slot: &str| Verdict {
+            slot: slot.to_owned(),
+            outcome: Outcome::Bypassed,
+            reason: String::new(),
+        };
         verdicts = routes.iter().map(|r| bypassed(&r.slot)).collect();
     }
-    let shown = verdicts.iter().filter(|v| v.slot.contains(&request.filter)).map(verdict);
+    let shown = verdicts
+        .iter()
+        .filter(|v| v.slot.contains(&request.filter))
+        .map(verdict);
     TraceResponse {
         verdicts: shown.collect(),
-        effect: evaluated.fates.first().map(|fate| effect(generation, fate, event)),
+        effect: evaluated
+            .fates
+            .first()
+            .map(|fate| effect(generation, fate, event)),
         generation: generation.number.to_string(),
         keys: event.keys.clone(),
         accepted_as: accepted_as.map(|u| u.to_string()).unwrap_or_default(),
@@ -164,7 +203,9 @@ fn effect(generation: &Generation, fate: &Fate, event: &NewEvent) -> v1::Effect 
     let base = v1::Effect::default();
     match fate {
         Fate::Decided { effect, .. } => decided(generation, effect, event),
-        Fate::Retry { slot, code, error, .. } => v1::Effect {
+        Fate::Retry {
+            slot, code, error, ..
+        } => v1::Effect {
             kind: EffectKind::Failed.into(),
             route: slot.clone(),
             reason: code.as_str().to_owned(),
@@ -183,7 +224,10 @@ fn effect(generation: &Generation, fate: &Fate, event: &NewEvent) -> v1::Effect 
             reason: "belongs to more than one work".to_owned(),
             ..base
         },
-        Fate::Waits => v1::Effect { kind: EffectKind::Pending.into(), ..base },
+        Fate::Waits => v1::Effect {
+            kind: EffectKind::Pending.into(),
+            ..base
+        },
     }
 }
 
@@ -226,7 +270,9 @@ fn decided(generation: &Generation, effect: &Effect, event: &NewEvent) -> v1::Ef
             reason: Disposition::Terminal.as_str().to_owned(),
             ..base
         },
-        Effect::Deferred { work, slot, reason, .. } => v1::Effect {
+        Effect::Deferred {
+            work, slot, reason, ..
+        } => v1::Effect {
             kind: EffectKind::Pending.into(),
             work: work.to_string(),
             route: slot.clone(),
@@ -238,7 +284,12 @@ fn decided(generation: &Generation, effect: &Effect, event: &NewEvent) -> v1::Ef
             conflicting_works: works.iter().map(ToString::to_string).collect(),
             ..base
         },
-        Effect::Failed { work, slot, code, error } => v1::Effect {
+        Effect::Failed {
+            work,
+            slot,
+            code,
+            error,
+        } => v1::Effect {
             kind: EffectKind::Failed.into(),
             work: name(work),
             route: slot.clone(),

@@ -26,7 +26,10 @@ fn settings() -> Settings {
     Settings::new("command", "triage")
 }
 
-#[expect(clippy::disallowed_methods, reason = "there is no runtime of ours in a client")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "there is no runtime of ours in a client"
+)]
 fn run<H: Handler>(service: &FakeExecutorService, mut settings: Settings, handler: H) -> Running {
     let (sender, reports) = mpsc::unbounded_channel();
     settings.observer = Some(Arc::new(move |report: &Report| {

@@ -53,7 +53,10 @@ impl Attribute {
             Self::Bytes(b) => (b'y', b.clone()),
             Self::Uri(s) => (b'u', s.as_bytes().to_vec()),
             Self::UriRef(s) => (b'r', s.as_bytes().to_vec()),
-            Self::Time(s, n) => (b'T', [s.to_be_bytes().as_slice(), &n.to_be_bytes()].concat()),
+            Self::Time(s, n) => (
+                b'T',
+                [s.to_be_bytes().as_slice(), &n.to_be_bytes()].concat(),
+            ),
         }
     }
 }
@@ -98,14 +101,20 @@ impl Envelope {
     #[must_use]
     pub fn json(id: String, source: &str, kind: &str, payload: String) -> Self {
         let mut attributes = BTreeMap::new();
-        attributes.insert("datacontenttype".to_owned(), Attribute::Text("application/json".to_owned()));
+        attributes.insert(
+            "datacontenttype".to_owned(),
+            Attribute::Text("application/json".to_owned()),
+        );
         Self {
             id,
             source: source.to_owned(),
             kind: kind.to_owned(),
             spec_version: SPEC_VERSION.to_owned(),
             attributes,
-            payload: Some(Payload { bytes: payload.into_bytes(), is_text: true }),
+            payload: Some(Payload {
+                bytes: payload.into_bytes(),
+                is_text: true,
+            }),
         }
     }
 
@@ -127,27 +136,45 @@ impl Envelope {
         let mut out = Vec::new();
         let mut check = |r: Result<(), Violation>| out.extend(r.err());
         check(limits::identifier("event.id", &self.id, MAX_IDENTIFIER));
-        check(limits::identifier("event.source", &self.source, MAX_IDENTIFIER));
+        check(limits::identifier(
+            "event.source",
+            &self.source,
+            MAX_IDENTIFIER,
+        ));
         check(limits::identifier("event.type", &self.kind, MAX_IDENTIFIER));
         if self.spec_version != SPEC_VERSION {
-            check(Err(Violation::new("event.spec_version", "is not `1.0`, the only version spoken")));
+            check(Err(Violation::new(
+                "event.spec_version",
+                "is not `1.0`, the only version spoken",
+            )));
         }
         if self.attributes.len() > MAX_ATTRIBUTES {
             check(Err(Violation::new(
                 "event.attributes",
-                format!("has {} attributes, the limit is {MAX_ATTRIBUTES}", self.attributes.len()),
+                format!(
+                    "has {} attributes, the limit is {MAX_ATTRIBUTES}",
+                    self.attributes.len()
+                ),
             )));
         }
         for (name, value) in &self.attributes {
             let field = format!("event.attributes.{}", limits::one_line(name, 64));
             let good = !name.is_empty()
                 && name.len() <= 64
-                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
             if !good {
-                check(Err(Violation::new(field, "is not a name of 1 to 64 characters a-z and 0-9")));
+                check(Err(Violation::new(
+                    field,
+                    "is not a name of 1 to 64 characters a-z and 0-9",
+                )));
                 continue;
             }
-            if matches!(name.as_str(), "id" | "source" | "type" | "specversion" | "data") {
+            if matches!(
+                name.as_str(),
+                "id" | "source" | "type" | "specversion" | "data"
+            ) {
                 check(Err(Violation::new(field, "has a field of its own")));
                 continue;
             }
@@ -165,7 +192,10 @@ impl Envelope {
         if self.payload_len() > max_payload {
             check(Err(Violation::new(
                 "event.data",
-                format!("is {} bytes, the limit is {max_payload}", self.payload_len()),
+                format!(
+                    "is {} bytes, the limit is {max_payload}",
+                    self.payload_len()
+                ),
             )));
         }
         out
@@ -176,16 +206,28 @@ impl Envelope {
     pub fn reserved(&self) -> Vec<Violation> {
         let mut out = Vec::new();
         if is_core(&self.kind) {
-            out.push(Violation::new("event.type", "is reserved: `core` and `core.*` belong to weir"));
+            out.push(Violation::new(
+                "event.type",
+                "is reserved: `core` and `core.*` belong to weir",
+            ));
         }
         if is_core(&self.source) {
-            out.push(Violation::new("event.source", "is reserved: `core` and `core.*` belong to weir"));
+            out.push(Violation::new(
+                "event.source",
+                "is reserved: `core` and `core.*` belong to weir",
+            ));
         }
         if self.source.starts_with("work/") {
-            out.push(Violation::new("event.source", "is reserved: `work/…` belongs to what a work emits"));
+            out.push(Violation::new(
+                "event.source",
+                "is reserved: `work/…` belongs to what a work emits",
+            ));
         }
         if self.id.starts_with("reroute/") {
-            out.push(Violation::new("event.id", "is reserved: `reroute/…` belongs to rerouted copies"));
+            out.push(Violation::new(
+                "event.id",
+                "is reserved: `reroute/…` belongs to rerouted copies",
+            ));
         }
         out
     }
@@ -193,7 +235,12 @@ impl Envelope {
     /// Returns the content digest (rule a01) for a scope, the keys as the producer gave them, and the
     /// Work and attempt it addressed.
     #[must_use]
-    pub fn content(&self, scope: &str, given_keys: &[String], targets: (Option<WorkId>, i32)) -> Uuid {
+    pub fn content(
+        &self,
+        scope: &str,
+        given_keys: &[String],
+        targets: (Option<WorkId>, i32),
+    ) -> Uuid {
         let mut digest = ContentDigest::default();
         digest
             .field("scope", scope.as_bytes())
@@ -204,13 +251,18 @@ impl Envelope {
                 continue;
             }
             let (tag, bytes) = value.digest_bytes();
-            digest.field("attribute", name.as_bytes()).field("kind", &[tag]).field("value", &bytes);
+            digest
+                .field("attribute", name.as_bytes())
+                .field("kind", &[tag])
+                .field("value", &bytes);
         }
         if let Some(payload) = &self.payload {
             digest.field("data", &payload.bytes);
         }
         if let (Some(work), attempt) = targets {
-            digest.field("work", work.0.as_bytes()).field("attempt", &attempt.to_be_bytes());
+            digest
+                .field("work", work.0.as_bytes())
+                .field("attempt", &attempt.to_be_bytes());
         }
         let mut keys: Vec<&String> = given_keys.iter().collect();
         keys.sort_unstable();
@@ -227,8 +279,11 @@ impl Envelope {
     /// Never: strings and numbers always serialize.
     #[must_use]
     pub fn encode_attributes(&self) -> Vec<u8> {
-        serde_json::to_vec(&Stored { v: self.spec_version.clone(), a: self.attributes.clone() })
-            .expect("strings and numbers always serialize")
+        serde_json::to_vec(&Stored {
+            v: self.spec_version.clone(),
+            a: self.attributes.clone(),
+        })
+        .expect("strings and numbers always serialize")
     }
 
     /// Rebuilds an envelope from its stored parts.
@@ -243,7 +298,14 @@ impl Envelope {
         payload: Option<Payload>,
     ) -> Result<Self, serde_json::Error> {
         let stored: Stored = serde_json::from_slice(attributes)?;
-        Ok(Self { id, source, kind, spec_version: stored.v, attributes: stored.a, payload })
+        Ok(Self {
+            id,
+            source,
+            kind,
+            spec_version: stored.v,
+            attributes: stored.a,
+            payload,
+        })
     }
 }
 
@@ -258,7 +320,10 @@ pub fn is_core(name: &str) -> bool {
 pub fn key_violations(field: &str, keys: &[String]) -> Vec<Violation> {
     let mut out = Vec::new();
     if keys.len() > MAX_KEYS {
-        out.push(Violation::new(field, format!("has {} keys, the limit is {MAX_KEYS}", keys.len())));
+        out.push(Violation::new(
+            field,
+            format!("has {} keys, the limit is {MAX_KEYS}", keys.len()),
+        ));
     }
     for (i, key) in keys.iter().enumerate().take(MAX_KEYS) {
         out.extend(limits::identifier(&format!("{field}[{i}]"), key, MAX_KEY).err());
@@ -284,25 +349,42 @@ mod tests {
         let same = digest(&base, &["a", "b"]);
         assert_eq!(same, digest(&base, &["b", "a", "a"]));
         let mut traced = base.clone();
-        traced.attributes.insert("traceparent".into(), Attribute::Text("00-1".into()));
+        traced
+            .attributes
+            .insert("traceparent".into(), Attribute::Text("00-1".into()));
         assert_eq!(same, digest(&traced, &["a", "b"]));
         let mut subject = base.clone();
-        subject.attributes.insert("subject".into(), Attribute::Text("x".into()));
+        subject
+            .attributes
+            .insert("subject".into(), Attribute::Text("x".into()));
         assert_ne!(same, digest(&subject, &["a", "b"]));
         let mut data = base.clone();
-        data.payload = Some(Payload { bytes: b"{ }".to_vec(), is_text: true });
+        data.payload = Some(Payload {
+            bytes: b"{ }".to_vec(),
+            is_text: true,
+        });
         assert_ne!(same, digest(&data, &["a", "b"]));
-        assert_ne!(same, base.content("other", &["a".into(), "b".into()], (None, 0)));
+        assert_ne!(
+            same,
+            base.content("other", &["a".into(), "b".into()], (None, 0))
+        );
     }
 
     #[test]
     fn a05_every_fault_is_named() {
         let mut bad = event();
         bad.id.clear();
-        bad.attributes.insert("Bad-Name".into(), Attribute::Bool(true));
-        bad.payload = Some(Payload { bytes: vec![0; 11], is_text: false });
-        let found: Vec<String> =
-            bad.violations(10).into_iter().map(|v| format!("{} {}", v.field, v.description)).collect();
+        bad.attributes
+            .insert("Bad-Name".into(), Attribute::Bool(true));
+        bad.payload = Some(Payload {
+            bytes: vec![0; 11],
+            is_text: false,
+        });
+        let found: Vec<String> = bad
+            .violations(10)
+            .into_iter()
+            .map(|v| format!("{} {}", v.field, v.description))
+            .collect();
         assert_eq!(
             found,
             [
@@ -322,10 +404,19 @@ mod tests {
             ("1", "s", "core.work.created"),
             ("1", "work/0199", "t"),
         ] {
-            let e = Envelope { id: id.into(), source: source.into(), kind: kind.into(), ..event() };
+            let e = Envelope {
+                id: id.into(),
+                source: source.into(),
+                kind: kind.into(),
+                ..event()
+            };
             assert_eq!(e.reserved().len(), 1, "{id} {source} {kind}");
         }
-        let fine = Envelope { source: "corelation".into(), kind: "cores.x".into(), ..event() };
+        let fine = Envelope {
+            source: "corelation".into(),
+            kind: "cores.x".into(),
+            ..event()
+        };
         assert!(fine.reserved().is_empty());
     }
 
@@ -334,9 +425,14 @@ mod tests {
         let mut e = event();
         e.attributes.insert("n".into(), Attribute::Int(7));
         e.attributes.insert("when".into(), Attribute::Time(1, 2));
-        e.attributes.insert("raw".into(), Attribute::Bytes(vec![0, 255]));
+        e.attributes
+            .insert("raw".into(), Attribute::Bytes(vec![0, 255]));
         let back = Envelope::decode(
-            e.id.clone(), e.source.clone(), e.kind.clone(), &e.encode_attributes(), e.payload.clone(),
+            e.id.clone(),
+            e.source.clone(),
+            e.kind.clone(),
+            &e.encode_attributes(),
+            e.payload.clone(),
         );
         assert_eq!(back.expect("what was written reads back"), e);
     }

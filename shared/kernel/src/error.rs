@@ -47,7 +47,10 @@ pub struct Violation {
 impl Violation {
     /// Names a field and its fault.
     pub fn new(field: impl Into<String>, description: impl Into<String>) -> Self {
-        Self { field: field.into(), description: description.into() }
+        Self {
+            field: field.into(),
+            description: description.into(),
+        }
     }
 }
 

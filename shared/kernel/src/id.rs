@@ -87,7 +87,11 @@ mod tests {
     fn an_id_has_one_spelling() {
         let text = "0199c8a0-0000-7000-8000-000000000001";
         assert!(text.parse::<EventUid>().is_ok());
-        assert!("0199C8A0-0000-7000-8000-000000000001".parse::<EventUid>().is_err());
+        assert!(
+            "0199C8A0-0000-7000-8000-000000000001"
+                .parse::<EventUid>()
+                .is_err()
+        );
         assert!(text.replace('-', "").parse::<WorkId>().is_err());
         assert!("".parse::<WorkId>().is_err());
     }

@@ -50,10 +50,17 @@ pub fn identifier(field: &str, value: &str, max: usize) -> Result<(), Violation>
 /// The violation, naming `field`, the limit and the size.
 pub fn optional_identifier(field: &str, value: &str, max: usize) -> Result<(), Violation> {
     if value.len() > max {
-        return Err(Violation::new(field, format!("is {} bytes, the limit is {max}", value.len())));
+        return Err(Violation::new(
+            field,
+            format!("is {} bytes, the limit is {max}", value.len()),
+        ));
     }
     if let Some((at, c)) = value.char_indices().find(|(_, c)| c.is_control()) {
-        let what = if c == '\0' { "NUL".to_owned() } else { format!("U+{:04X}", c as u32) };
+        let what = if c == '\0' {
+            "NUL".to_owned()
+        } else {
+            format!("U+{:04X}", c as u32)
+        };
         return Err(Violation::new(
             field,
             format!("has the control character {what} at byte {at}; identifiers have none"),
@@ -68,10 +75,16 @@ pub fn optional_identifier(field: &str, value: &str, max: usize) -> Result<(), V
 /// The violation, naming `field`, the limit and the size.
 pub fn text(field: &str, value: &str, max: usize) -> Result<(), Violation> {
     if value.len() > max {
-        return Err(Violation::new(field, format!("is {} bytes, the limit is {max}", value.len())));
+        return Err(Violation::new(
+            field,
+            format!("is {} bytes, the limit is {max}", value.len()),
+        ));
     }
     match value.find('\0') {
-        Some(at) => Err(Violation::new(field, format!("has a NUL at byte {at}; text has none"))),
+        Some(at) => Err(Violation::new(
+            field,
+            format!("has a NUL at byte {at}; text has none"),
+        )),
         None => Ok(()),
     }
 }
@@ -90,7 +103,10 @@ pub fn required_text(field: &str, value: &str, max: usize) -> Result<(), Violati
 /// Cuts a text to its first line and at most `max` bytes, at a character boundary, and drops NUL.
 #[must_use]
 pub fn one_line(value: &str, max: usize) -> String {
-    let line = value.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
+    let line = value
+        .lines()
+        .find(|l| !l.trim().is_empty())
+        .unwrap_or_default();
     let clean: String = line.chars().filter(|c| !c.is_control()).collect();
     cut(&clean, max).to_owned()
 }
@@ -116,7 +132,10 @@ mod tests {
     fn a05_a_violation_names_field_limit_and_size() {
         let long = "x".repeat(256);
         let v = identifier("event.id", &long, MAX_IDENTIFIER).expect_err("too long");
-        assert_eq!((v.field.as_str(), v.description.as_str()), ("event.id", "is 256 bytes, the limit is 255"));
+        assert_eq!(
+            (v.field.as_str(), v.description.as_str()),
+            ("event.id", "is 256 bytes, the limit is 255")
+        );
         let v = identifier("event.id", "a\0b", MAX_IDENTIFIER).expect_err("NUL");
         assert!(v.description.contains("NUL at byte 1"), "{}", v.description);
         assert!(identifier("event.id", "é–日本", MAX_IDENTIFIER).is_ok());

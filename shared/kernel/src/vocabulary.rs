@@ -204,7 +204,10 @@ impl FailureCode {
     /// Says whether trying again may help (the table before rule r20).
     #[must_use]
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::HandlerFailed | Self::HandlerTimeout | Self::HandlerCrashed)
+        matches!(
+            self,
+            Self::HandlerFailed | Self::HandlerTimeout | Self::HandlerCrashed
+        )
     }
 }
 
@@ -234,6 +237,11 @@ mod tests {
         }
         assert!(Disposition::from_code(0).is_err());
         assert!(Disposition::from_code(11).is_err());
-        assert_eq!(Policy::from_word("Queue").expect_err("case counts").to_string(), "`Queue` is not a policy");
+        assert_eq!(
+            Policy::from_word("Queue")
+                .expect_err("case counts")
+                .to_string(),
+            "`Queue` is not a policy"
+        );
     }
 }

@@ -143,7 +143,11 @@ impl ScopeLock {
 ///
 /// # Errors
 /// The database's.
-pub async fn lock_scope(tx: &mut Tx<'_>, tenant: TenantId, scope: ScopeId) -> Result<ScopeLock, Error> {
+pub async fn lock_scope(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    scope: ScopeId,
+) -> Result<ScopeLock, Error> {
     weir_pg::locks::lock_scope_order(tx, tenant, &[(scope, Mode::Exclusive)]).await?;
     Ok(ScopeLock { tenant, scope })
 }
@@ -164,7 +168,11 @@ struct Planned<'a> {
 ///
 /// # Errors
 /// `Again` when another scope took one of the identities meanwhile: the command starts over.
-pub async fn append(tx: &mut Tx<'_>, lock: &ScopeLock, events: &[NewEvent]) -> Result<Vec<Outcome>, Error> {
+pub async fn append(
+    tx: &mut Tx<'_>,
+    lock: &ScopeLock,
+    events: &[NewEvent],
+) -> Result<Vec<Outcome>, Error> {
     if events.is_empty() {
         return Ok(Vec::new());
     }
@@ -190,15 +198,19 @@ pub async fn append(tx: &mut Tx<'_>, lock: &ScopeLock, events: &[NewEvent]) -> R
     // After that: who is refused for himself is nobody's first.
     let twins = fold_twins(events, &outcomes);
 
-    let candidates: Vec<usize> =
-        (0..events.len()).filter(|i| outcomes[*i].is_none() && !twins.contains_key(i)).collect();
+    let candidates: Vec<usize> = (0..events.len())
+        .filter(|i| outcomes[*i].is_none() && !twins.contains_key(i))
+        .collect();
     let planned = plan(tx, lock, events, &candidates, at, generation, &mut outcomes).await?;
     write(tx, lock, &planned, last_seq, at, &mut outcomes).await?;
 
     for (index, twin) in twins {
         outcomes[index] = answer_twin(twin, &outcomes);
     }
-    Ok(outcomes.into_iter().map(|o| o.expect("each event was decided above")).collect())
+    Ok(outcomes
+        .into_iter()
+        .map(|o| o.expect("each event was decided above"))
+        .collect())
 }
 
 async fn known_identities(
@@ -220,7 +232,9 @@ async fn known_identities(
     for row in rows {
         let index = usize::try_from(row.try_get::<i64, _>(0)?).unwrap_or(usize::MAX);
         let uid = EventUid(row.try_get(1)?);
-        let Some(event) = events.get(index) else { continue };
+        let Some(event) = events.get(index) else {
+            continue;
+        };
         outcomes[index] = Some(if row.try_get::<Uuid, _>(2)? == event.content {
             Outcome::Replay(Accepted {
                 uid,
@@ -246,14 +260,25 @@ enum Twin {
 fn fold_twins(events: &[NewEvent], outcomes: &[Option<Outcome>]) -> HashMap<usize, Twin> {
     let mut first: HashMap<(&str, &str), usize> = HashMap::new();
     let mut twins = HashMap::new();
-    for (i, event) in events.iter().enumerate().filter(|(i, _)| outcomes[*i].is_none()) {
+    for (i, event) in events
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| outcomes[*i].is_none())
+    {
         let identity = (event.envelope.source.as_str(), event.envelope.id.as_str());
         let Some(earlier) = first.get(&identity).copied() else {
             first.insert(identity, i);
             continue;
         };
         let same = events[earlier].content == event.content;
-        twins.insert(i, if same { Twin::Same(earlier) } else { Twin::Differs(earlier) });
+        twins.insert(
+            i,
+            if same {
+                Twin::Same(earlier)
+            } else {
+                Twin::Differs(earlier)
+            },
+        );
     }
     twins
 }
@@ -278,8 +303,11 @@ async fn missing_targets(
     events: &[NewEvent],
 ) -> Result<HashSet<WorkId>, Error> {
     // What is accepted already routed creates the Work it names in this very transaction.
-    let mut missing: HashSet<WorkId> =
-        events.iter().filter(|e| e.routed.is_none()).filter_map(|e| e.target_work).collect();
+    let mut missing: HashSet<WorkId> = events
+        .iter()
+        .filter(|e| e.routed.is_none())
+        .filter_map(|e| e.target_work)
+        .collect();
     if missing.is_empty() {
         return Ok(missing);
     }
@@ -318,9 +346,12 @@ async fn plan<'a>(
         let event = &events[index];
         let (root, parent, depth, copy_of) = match &event.cause {
             Cause::Root => (None, None, 0, None),
-            Cause::Copy { original, root, parent, depth } => {
-                (Some(*root), *parent, *depth, Some(*original))
-            }
+            Cause::Copy {
+                original,
+                root,
+                parent,
+                depth,
+            } => (Some(*root), *parent, *depth, Some(*original)),
             Cause::Derived { parent } => match charged.remove(&index) {
                 Some(Charged::Granted { root, depth }) => (Some(root), Some(*parent), depth, None),
                 Some(Charged::Refused(refusal)) => {
@@ -330,7 +361,14 @@ async fn plan<'a>(
                 None => continue,
             },
         };
-        planned.push(Planned { event, index, root, parent, depth, copy_of });
+        planned.push(Planned {
+            event,
+            index,
+            root,
+            parent,
+            depth,
+            copy_of,
+        });
     }
     Ok(planned)
 }
@@ -373,7 +411,11 @@ async fn write(
             continue;
         }
         let named = p.event.target_work.into_iter();
-        let owned = p.event.keys.iter().filter_map(|k| owners.get(k.as_str()).copied());
+        let owned = p
+            .event
+            .keys
+            .iter()
+            .filter_map(|k| owners.get(k.as_str()).copied());
         let marks = named.chain(owned).map(work_marker);
         for key in p.event.keys.iter().cloned().chain(marks) {
             pending_keys.push(key);
@@ -381,7 +423,8 @@ async fn write(
         }
     }
     let of = |f: fn(&Planned<'_>) -> Option<Uuid>| planned.iter().map(f).collect::<Vec<_>>();
-    let text = |f: for<'p> fn(&'p Planned<'_>) -> &'p str| planned.iter().map(f).collect::<Vec<_>>();
+    let text =
+        |f: for<'p> fn(&'p Planned<'_>) -> &'p str| planned.iter().map(f).collect::<Vec<_>>();
     let routed = |p: &Planned<'_>| p.event.routed.clone();
     let inserted: i64 = sqlx::query_scalar(include_str!("sql/write.sql"))
         .bind(lock.tenant.0)
@@ -397,16 +440,67 @@ async fn write(
         .bind(of(|p| p.root.map(|u| u.0)))
         .bind(of(|p| p.parent.map(|u| u.0)))
         .bind(planned.iter().map(|p| p.depth).collect::<Vec<i16>>())
-        .bind(planned.iter().map(|p| routed(p).map(|r| r.disposition.code())).collect::<Vec<Option<i16>>>())
-        .bind(planned.iter().map(|p| routed(p).and_then(|r| r.work).map(|w| w.0)).collect::<Vec<Option<Uuid>>>())
-        .bind(planned.iter().map(|p| routed(p).and_then(|r| r.binding).map(|b| b.0)).collect::<Vec<Option<i32>>>())
-        .bind(planned.iter().map(|p| routed(p).map(|r| r.generation)).collect::<Vec<Option<i64>>>())
-        .bind(planned.iter().map(|p| routed(p).map(|r| r.reason)).collect::<Vec<Option<&str>>>())
-        .bind(planned.iter().map(|p| p.event.envelope.encode_attributes()).collect::<Vec<_>>())
-        .bind(planned.iter().map(|p| p.event.keys.join("\u{1f}")).collect::<Vec<_>>())
+        .bind(
+            planned
+                .iter()
+                .map(|p| routed(p).map(|r| r.disposition.code()))
+                .collect::<Vec<Option<i16>>>(),
+        )
+        .bind(
+            planned
+                .iter()
+                .map(|p| routed(p).and_then(|r| r.work).map(|w| w.0))
+                .collect::<Vec<Option<Uuid>>>(),
+        )
+        .bind(
+            planned
+                .iter()
+                .map(|p| routed(p).and_then(|r| r.binding).map(|b| b.0))
+                .collect::<Vec<Option<i32>>>(),
+        )
+        .bind(
+            planned
+                .iter()
+                .map(|p| routed(p).map(|r| r.generation))
+                .collect::<Vec<Option<i64>>>(),
+        )
+        .bind(
+            planned
+                .iter()
+                .map(|p| routed(p).map(|r| r.reason))
+                .collect::<Vec<Option<&str>>>(),
+        )
+        .bind(
+            planned
+                .iter()
+                .map(|p| p.event.envelope.encode_attributes())
+                .collect::<Vec<_>>(),
+        )
+        .bind(
+            planned
+                .iter()
+                .map(|p| p.event.keys.join("\u{1f}"))
+                .collect::<Vec<_>>(),
+        )
         .bind(of(|p| p.event.target_work.map(|w| w.0)))
-        .bind(planned.iter().map(|p| p.event.envelope.payload.as_ref().map(|d| d.bytes.as_slice())).collect::<Vec<Option<&[u8]>>>())
-        .bind(planned.iter().map(|p| p.event.envelope.payload.as_ref().is_some_and(|d| d.is_text)).collect::<Vec<bool>>())
+        .bind(
+            planned
+                .iter()
+                .map(|p| {
+                    p.event
+                        .envelope
+                        .payload
+                        .as_ref()
+                        .map(|d| d.bytes.as_slice())
+                })
+                .collect::<Vec<Option<&[u8]>>>(),
+        )
+        .bind(
+            planned
+                .iter()
+                .map(|p| p.event.envelope.payload.as_ref().is_some_and(|d| d.is_text))
+                .collect::<Vec<bool>>(),
+        )
         .bind(at)
         .bind(last_seq + 1)
         .bind(last_seq + i64::try_from(n).unwrap_or(i64::MAX))
@@ -435,5 +529,7 @@ async fn owners(
         .bind(&keys)
         .fetch_all(tx.conn())
         .await?;
-    rows.into_iter().map(|row| Ok((row.try_get(0)?, WorkId(row.try_get(1)?)))).collect()
+    rows.into_iter()
+        .map(|row| Ok((row.try_get(0)?, WorkId(row.try_get(1)?))))
+        .collect()
 }

@@ -52,10 +52,30 @@ pub(crate) async fn charge(
     let mut refused = Refusals::new(at);
     // Depth and brake by what is known now, so that a refusal pins nothing (rule c03).
     let mut alive = admit(events, &parents, &limits, &mut refused, &mut out);
-    pin(tx, tenant, generation, at, &uids, &parents, &mut limits, &alive).await?;
+    pin(
+        tx,
+        tenant,
+        generation,
+        at,
+        &uids,
+        &parents,
+        &mut limits,
+        &alive,
+    )
+    .await?;
     // A twin may have pinned other limits meanwhile: look again with those that hold for ever.
     alive = admit(&alive, &parents, &limits, &mut refused, &mut out);
-    spend(tx, tenant, at, &alive, &parents, &limits, &mut refused, &mut out).await?;
+    spend(
+        tx,
+        tenant,
+        at,
+        &alive,
+        &parents,
+        &limits,
+        &mut refused,
+        &mut out,
+    )
+    .await?;
     refused.write(tx, tenant).await?;
     Ok(out)
 }
@@ -76,7 +96,13 @@ async fn find_parents(
     let mut limits = BTreeMap::new();
     for row in rows {
         let root: Uuid = row.try_get("root")?;
-        parents.insert(row.try_get("uid")?, Parent { root, depth: row.try_get("depth")? });
+        parents.insert(
+            row.try_get("uid")?,
+            Parent {
+                root,
+                depth: row.try_get("depth")?,
+            },
+        );
         let pinned: Option<i16> = row.try_get("pinned_depth")?;
         limits.insert(
             root,
@@ -134,7 +160,10 @@ fn admit<'a>(
     alive
 }
 
-#[expect(clippy::too_many_arguments, reason = "the accounting of one charge, split for reading")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the accounting of one charge, split for reading"
+)]
 async fn pin(
     tx: &mut Tx<'_>,
     tenant: TenantId,
@@ -169,7 +198,10 @@ async fn pin(
     Ok(())
 }
 
-#[expect(clippy::too_many_arguments, reason = "the accounting of one charge, split for reading")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the accounting of one charge, split for reading"
+)]
 async fn spend(
     tx: &mut Tx<'_>,
     tenant: TenantId,
@@ -205,7 +237,13 @@ async fn spend(
         let left = granted.entry(p.root).or_default();
         if *left > 0 {
             *left -= 1;
-            out.insert(index, Charged::Granted { root: EventUid(p.root), depth });
+            out.insert(
+                index,
+                Charged::Granted {
+                    root: EventUid(p.root),
+                    depth,
+                },
+            );
         } else {
             let rate = limits[&p.root].rate;
             let refusal = refused.note(RefusalCode::Rate, p.root, parent, depth.into(), rate, kind);
@@ -226,7 +264,10 @@ struct Refusals {
 
 impl Refusals {
     fn new(at: DateTime<Utc>) -> Self {
-        Self { at, rows: BTreeMap::new() }
+        Self {
+            at,
+            rows: BTreeMap::new(),
+        }
     }
 
     fn note(
@@ -247,7 +288,14 @@ impl Refusals {
         let retry_after = Duration::from_millis(left);
         let seconds = (self.at.timestamp().div_euclid(60) + 1) * 60;
         let next_minute = DateTime::from_timestamp(seconds, 0).unwrap_or(self.at);
-        Refusal { code, root: EventUid(root), depth, limit, retry_after, next_minute }
+        Refusal {
+            code,
+            root: EventUid(root),
+            depth,
+            limit,
+            retry_after,
+            next_minute,
+        }
     }
 
     async fn write(self, tx: &mut Tx<'_>, tenant: TenantId) -> Result<(), Error> {

@@ -39,8 +39,12 @@ pub async fn append_control(
 ) -> Result<crate::Accepted, Error> {
     // A fresh id: the request's own replay (rule o08) is what makes a repeat safe, not this identity.
     let id = Uuid::now_v7();
-    let envelope =
-        Envelope::json(format!("{}/{id}", control.actor), "core.manual", control.kind, control.payload.clone());
+    let envelope = Envelope::json(
+        format!("{}/{id}", control.actor),
+        "core.manual",
+        control.kind,
+        control.payload.clone(),
+    );
     let content = envelope.content(&lock.scope_name_for_digest(), &[], (None, 0));
     let (disposition, work, binding) = match control.work {
         Some((d, w, b)) => (d, Some(w), Some(b)),
@@ -82,4 +86,3 @@ pub async fn append_control(
     .await?;
     Ok(accepted)
 }
-

@@ -30,7 +30,9 @@ pub mod request;
 pub mod tenant;
 mod uid;
 
-pub use append::{Accepted, Cause, NewEvent, Outcome, Refusal, Routed, ScopeLock, append, lock_scope};
+pub use append::{
+    Accepted, Cause, NewEvent, Outcome, Refusal, Routed, ScopeLock, append, lock_scope,
+};
 pub use control::{Control, append_control};
 pub use error::Error;
 pub use uid::UidSource;

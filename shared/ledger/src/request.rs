@@ -67,5 +67,9 @@ pub async fn remember(tx: &mut Tx<'_>, key: &RequestKey, response: &[u8]) -> Res
     .bind(response)
     .execute(tx.conn())
     .await?;
-    if done.rows_affected() == 0 { Err(weir_pg::Error::Again.into()) } else { Ok(()) }
+    if done.rows_affected() == 0 {
+        Err(weir_pg::Error::Again.into())
+    } else {
+        Ok(())
+    }
 }

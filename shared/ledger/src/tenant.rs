@@ -34,7 +34,8 @@ pub async fn scope(tx: &mut Tx<'_>, tenant: TenantId, name: &str) -> Result<Scop
     .bind(name)
     .fetch_optional(tx.conn())
     .await?;
-    id.map(ScopeId).ok_or_else(|| Error::ScopeNotFound(name.to_owned()))
+    id.map(ScopeId)
+        .ok_or_else(|| Error::ScopeNotFound(name.to_owned()))
 }
 
 /// Returns the tenant's current generation, inside a transaction that holds the configuration lock.
@@ -42,8 +43,10 @@ pub async fn scope(tx: &mut Tx<'_>, tenant: TenantId, name: &str) -> Result<Scop
 /// # Errors
 /// The database's.
 pub async fn generation(tx: &mut Tx<'_>, tenant: TenantId) -> Result<i64, Error> {
-    Ok(sqlx::query_scalar("SELECT generation FROM weir.tenant WHERE tenant_id = $1")
-        .bind(tenant.0)
-        .fetch_one(tx.conn())
-        .await?)
+    Ok(
+        sqlx::query_scalar("SELECT generation FROM weir.tenant WHERE tenant_id = $1")
+            .bind(tenant.0)
+            .fetch_one(tx.conn())
+            .await?,
+    )
 }

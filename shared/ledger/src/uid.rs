@@ -24,7 +24,11 @@ impl UidSource {
     /// Returns the next uid.
     #[must_use]
     pub fn next(&self) -> Uuid {
-        Uuid::new_v7(Timestamp::from_unix(&self.context, self.seconds, self.nanos))
+        Uuid::new_v7(Timestamp::from_unix(
+            &self.context,
+            self.seconds,
+            self.nanos,
+        ))
     }
 }
 

@@ -91,7 +91,11 @@ pub async fn apply(
             .bind(blocks)
             .fetch_all(tx.conn())
             .await?;
-    let c = lay_out(locked, effects, blocks.into_iter().flat_map(|b| b..b + BLOCK));
+    let c = lay_out(
+        locked,
+        effects,
+        blocks.into_iter().flat_map(|b| b..b + BLOCK),
+    );
     let attached: i64 = sqlx::query_scalar(include_str!("sql/apply_effects.sql"))
         .bind(tenant.0)
         .bind(scope.0)

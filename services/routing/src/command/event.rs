@@ -25,15 +25,19 @@ impl EventRef {
     /// INVALID_REQUEST naming the field.
     pub fn parse(event: &str, source: &str, id: &str) -> Result<Self, Error> {
         match (event.is_empty(), source.is_empty() && id.is_empty()) {
-            (false, true) => {
-                Ok(Self::Uid(event.parse().map_err(|e: weir_kernel::ParseIdError| Error::field("event", e.to_string()))?))
-            }
+            (false, true) => Ok(Self::Uid(event.parse().map_err(
+                |e: weir_kernel::ParseIdError| Error::field("event", e.to_string()),
+            )?)),
             (true, false) => {
-                identifier("source", source, MAX_IDENTIFIER).map_err(|v| Error::Invalid(vec![v]))?;
+                identifier("source", source, MAX_IDENTIFIER)
+                    .map_err(|v| Error::Invalid(vec![v]))?;
                 identifier("id", id, MAX_IDENTIFIER).map_err(|v| Error::Invalid(vec![v]))?;
                 Ok(Self::Identity(source.to_owned(), id.to_owned()))
             }
-            (true, true) => Err(Error::field("event", "is required; or give `source` and `id`")),
+            (true, true) => Err(Error::field(
+                "event",
+                "is required; or give `source` and `id`",
+            )),
             (false, false) => Err(Error::field("event", "excludes `source` and `id`")),
         }
     }
@@ -74,11 +78,16 @@ pub(crate) async fn find_event(
     let found = match event {
         EventRef::Uid(uid) => {
             let sql = format!("SELECT {COLUMNS} FROM weir.event WHERE tenant_id = $1 AND uid = $2");
-            sqlx::query(sqlx::AssertSqlSafe(sql)).bind(tenant.0).bind(uid.0).fetch_optional(tx.conn()).await?
+            sqlx::query(sqlx::AssertSqlSafe(sql))
+                .bind(tenant.0)
+                .bind(uid.0)
+                .fetch_optional(tx.conn())
+                .await?
         }
         EventRef::Identity(source, id) => {
-            let sql =
-                format!("SELECT {COLUMNS} FROM weir.event WHERE tenant_id = $1 AND source = $2 AND id = $3");
+            let sql = format!(
+                "SELECT {COLUMNS} FROM weir.event WHERE tenant_id = $1 AND source = $2 AND id = $3"
+            );
             sqlx::query(sqlx::AssertSqlSafe(sql))
                 .bind(tenant.0)
                 .bind(source)
@@ -103,7 +112,10 @@ pub(crate) async fn find_event(
         root: uid("root_uid")?,
         parent: uid("parent_uid")?,
         depth: row.try_get("depth")?,
-        disposition: row.try_get::<Option<i16>, _>("disposition")?.map(Disposition::from_code).transpose()?,
+        disposition: row
+            .try_get::<Option<i16>, _>("disposition")?
+            .map(Disposition::from_code)
+            .transpose()?,
     })
 }
 
@@ -122,11 +134,21 @@ pub(crate) async fn lock_pending(
     .bind(event.seq)
     .fetch_optional(tx.conn())
     .await?;
-    row.map(|row| Ok((row.try_get(0)?, row.try_get::<Option<Uuid>, _>(1)?.map(WorkId)))).transpose()
+    row.map(|row| {
+        Ok((
+            row.try_get(0)?,
+            row.try_get::<Option<Uuid>, _>(1)?.map(WorkId),
+        ))
+    })
+    .transpose()
 }
 
 /// Frees what stands behind a deferred event that an operator takes away or tries now (rule r10).
-pub(crate) async fn free_behind(tx: &mut Tx<'_>, tenant: TenantId, event: &EventRow) -> Result<(), Error> {
+pub(crate) async fn free_behind(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    event: &EventRow,
+) -> Result<(), Error> {
     sqlx::query(include_str!("sql/free_behind.sql"))
         .bind(tenant.0)
         .bind(event.scope.0)

@@ -6,12 +6,14 @@ use uuid::Uuid;
 use weir_kernel::envelope::{Envelope, Payload};
 use weir_kernel::{Disposition, EventUid, TenantId, WorkId};
 use weir_ledger::request::{self, RequestKey};
-use weir_ledger::{Cause, Control, NewEvent, Outcome, ScopeLock, append, append_control, lock_scope};
+use weir_ledger::{
+    Cause, Control, NewEvent, Outcome, ScopeLock, append, append_control, lock_scope,
+};
 use weir_pg::locks::{Mode, lock_config};
 use weir_pg::{Command, Tx};
 use weir_proto::routing::v1::RerouteEventResponse;
 
-use super::event::{EventRef, EventRow, free_behind, find_event, lock_pending};
+use super::event::{EventRef, EventRow, find_event, free_behind, lock_pending};
 use crate::Error;
 
 /// Forgets an unrouted event's failures, so that the next pass tries it at once; or accepts a copy of a failed,
@@ -101,10 +103,18 @@ impl Command for RerouteEvent {
 
 impl RerouteEvent {
     /// Accepts the copy. The scope's lock keeps a second reroute out until this one is committed.
-    async fn copy(&self, tx: &mut Tx<'_>, lock: &ScopeLock, event: &EventRow) -> Result<EventUid, Error> {
+    async fn copy(
+        &self,
+        tx: &mut Tx<'_>,
+        lock: &ScopeLock,
+        event: &EventRow,
+    ) -> Result<EventUid, Error> {
         let disposition = event.disposition.unwrap_or(Disposition::Drop);
         if !can_be_copied(disposition) {
-            return Err(Error::AlreadyRouted { uid: event.uid, disposition });
+            return Err(Error::AlreadyRouted {
+                uid: event.uid,
+                disposition,
+            });
         }
         let original = event.copy_of.unwrap_or(event.uid);
         let copies = sqlx::query(
@@ -116,10 +126,16 @@ impl RerouteEvent {
         .await?;
         for row in &copies {
             let decided: Option<i16> = row.try_get(1)?;
-            let over = decided.map(Disposition::from_code).transpose()?.is_some_and(can_be_copied);
+            let over = decided
+                .map(Disposition::from_code)
+                .transpose()?
+                .is_some_and(can_be_copied);
             if !over {
                 let copy = EventUid(row.try_get(0)?);
-                return Err(Error::AlreadyRerouted { uid: event.uid, copy });
+                return Err(Error::AlreadyRerouted {
+                    uid: event.uid,
+                    copy,
+                });
             }
         }
         let mut copy = self.body(tx, event).await?;
@@ -175,5 +191,8 @@ impl RerouteEvent {
 }
 
 const fn can_be_copied(disposition: Disposition) -> bool {
-    matches!(disposition, Disposition::Failed | Disposition::Skipped | Disposition::Unmatched)
+    matches!(
+        disposition,
+        Disposition::Failed | Disposition::Skipped | Disposition::Unmatched
+    )
 }

@@ -11,7 +11,7 @@ use weir_pg::{Command, Tx};
 use weir_proto::routing::v1::SkipEventResponse;
 use weir_proto::types::v1::{self, RouteRecord};
 
-use super::event::{EventRef, free_behind, find_event, lock_pending};
+use super::event::{EventRef, find_event, free_behind, lock_pending};
 use crate::Error;
 use crate::route::snapshot::owners;
 
@@ -63,7 +63,10 @@ impl Command for SkipEvent {
         let Some((keys, target)) = lock_pending(tx, tenant, &event).await? else {
             let now = find_event(tx, tenant, &self.event).await?;
             let disposition = now.disposition.unwrap_or(Disposition::Drop);
-            return Err(Error::AlreadyRouted { uid: event.uid, disposition });
+            return Err(Error::AlreadyRouted {
+                uid: event.uid,
+                disposition,
+            });
         };
         let names: Vec<&str> = keys.iter().map(String::as_str).collect();
         let owned = owners(tx.conn(), tenant, event.scope, &names).await?;
@@ -71,7 +74,11 @@ impl Command for SkipEvent {
         let works: Vec<WorkId> = works.into_iter().collect();
         weir_work::lock_works(tx, tenant, &works).await?;
         // On the Work it targets, if that is unambiguous.
-        let work = if let [one] = works[..] { Some(one) } else { None };
+        let work = if let [one] = works[..] {
+            Some(one)
+        } else {
+            None
+        };
         let payload = serde_json::json!({ "event": event.uid.to_string(), "reason": self.reason });
         let control = Control {
             kind: "core.manual.skip_event",
@@ -84,7 +91,11 @@ impl Command for SkipEvent {
             generation,
         };
         let accepted = append_control(tx, &lock, &control).await?;
-        let gone: Vec<String> = keys.iter().cloned().chain(works.iter().copied().map(work_marker)).collect();
+        let gone: Vec<String> = keys
+            .iter()
+            .cloned()
+            .chain(works.iter().copied().map(work_marker))
+            .collect();
         sqlx::query(include_str!("sql/skip_event.sql"))
             .bind(tenant.0)
             .bind(event.scope.0)
@@ -99,12 +110,13 @@ impl Command for SkipEvent {
         free_behind(tx, tenant, &event).await?;
         // What was its last unrouted input may be done now (rule l06).
         weir_work::complete_if_drained(tx, tenant, &works).await?;
-        let scope: Option<String> =
-            sqlx::query_scalar("SELECT name FROM weir.scope WHERE tenant_id = $1 AND scope_id = $2")
-                .bind(tenant.0)
-                .bind(event.scope.0)
-                .fetch_optional(tx.conn())
-                .await?;
+        let scope: Option<String> = sqlx::query_scalar(
+            "SELECT name FROM weir.scope WHERE tenant_id = $1 AND scope_id = $2",
+        )
+        .bind(tenant.0)
+        .bind(event.scope.0)
+        .fetch_optional(tx.conn())
+        .await?;
         let record = RouteRecord {
             event: event.uid.to_string(),
             scope: scope.unwrap_or_default(),
@@ -114,8 +126,10 @@ impl Command for SkipEvent {
             reason: self.reason.clone(),
             ..RouteRecord::default()
         };
-        let response =
-            SkipEventResponse { record: Some(record), control_event: accepted.uid.to_string() };
+        let response = SkipEventResponse {
+            record: Some(record),
+            control_event: accepted.uid.to_string(),
+        };
         request::remember(tx, &self.request, &response.encode_to_vec()).await?;
         Ok(response)
     }

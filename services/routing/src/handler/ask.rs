@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use weir_kernel::limits::one_line;
 use weir_kernel::FailureCode;
+use weir_kernel::limits::one_line;
 
 use super::guard::guarded;
 use super::{Failure, Input, Registry, Verdict};
@@ -61,14 +61,23 @@ pub struct Ask<'a> {
 /// routes, one each.
 pub async fn ask_routes(ask: Ask<'_>) -> Vec<Answer> {
     let facts = Arc::new(Facts::new(ask.event.facts(), ask.work.map(WorkView::facts)));
-    let own = ask.event.emitter().is_some_and(|w| Some(w) == ask.work.map(|w| w.id));
+    let own = ask
+        .event
+        .emitter()
+        .is_some_and(|w| Some(w) == ask.work.map(|w| w.id));
     let mut answers: Vec<Answer> = Vec::new();
     while answers.len() < ask.routes.len() {
-        if answers.last().is_some_and(|a| !matches!(a, Answer::Skip { .. })) {
+        if answers
+            .last()
+            .is_some_and(|a| !matches!(a, Answer::Skip { .. }))
+        {
             break;
         }
         let rest = &ask.routes[answers.len()..];
-        let expressions = rest.iter().take_while(|r| matches!(r.handler, CompiledHandler::Cel(_))).count();
+        let expressions = rest
+            .iter()
+            .take_while(|r| matches!(r.handler, CompiledHandler::Cel(_)))
+            .count();
         if expressions > 0 {
             answers.extend(ask_expressions(&rest[..expressions], &facts, own).await);
         } else {
@@ -81,7 +90,11 @@ pub async fn ask_routes(ask: Ask<'_>) -> Vec<Answer> {
 /// Evaluates a run of expressions on one thread. They are bounded in steps and memory, so the deadline is a
 /// second net: it starts with the evaluation, not with the wait for a thread, and is charged to the expression
 /// that was running.
-async fn ask_expressions(routes: &[Arc<EffectiveRoute>], facts: &Arc<Facts>, own: bool) -> Vec<Answer> {
+async fn ask_expressions(
+    routes: &[Arc<EffectiveRoute>],
+    facts: &Arc<Facts>,
+    own: bool,
+) -> Vec<Answer> {
     let deadline: Duration = routes.iter().map(|r| r.timeout).max().unwrap_or_default();
     let (sender, receiver) = std::sync::mpsc::channel();
     let (started, start) = tokio::sync::oneshot::channel();
@@ -100,10 +113,14 @@ async fn ask_expressions(routes: &[Arc<EffectiveRoute>], facts: &Arc<Facts>, own
     let _ = start.await;
     let ended = tokio::time::timeout(deadline, task).await;
     let mut answers: Vec<Answer> = receiver.try_iter().collect();
-    let undecided = answers.len() < routes.len() && answers.iter().all(|a| matches!(a, Answer::Skip { .. }));
+    let undecided =
+        answers.len() < routes.len() && answers.iter().all(|a| matches!(a, Answer::Skip { .. }));
     match ended {
         Err(_) if undecided => answers.push(timed_out(deadline)),
-        Ok(Err(_)) if undecided => answers.push(failed(FailureCode::HandlerFailed, "the evaluation was ended")),
+        Ok(Err(_)) if undecided => answers.push(failed(
+            FailureCode::HandlerFailed,
+            "the evaluation was ended",
+        )),
         Ok(_) | Err(_) => {}
     }
     answers
@@ -114,42 +131,72 @@ fn evaluate(route: &EffectiveRoute, facts: &Facts, own: bool) -> Answer {
         return refusal;
     }
     let CompiledHandler::Cel(program) = &route.handler else {
-        return Answer::Skip { reason: "not an expression".to_owned() };
+        return Answer::Skip {
+            reason: "not an expression".to_owned(),
+        };
     };
     let verdict = guarded(|| match program.as_match(facts) {
-        cel::Verdict::Match => with_attach(route, facts, "condition is true".to_owned(), Vec::new()),
-        cel::Verdict::Skip { reason } => Answer::Skip { reason: one_line(&reason, MAX_REASON) },
-        cel::Verdict::Invalid { error } => Answer::Failed { code: FailureCode::HandlerInvalid, error },
+        cel::Verdict::Match => {
+            with_attach(route, facts, "condition is true".to_owned(), Vec::new())
+        }
+        cel::Verdict::Skip { reason } => Answer::Skip {
+            reason: one_line(&reason, MAX_REASON),
+        },
+        cel::Verdict::Invalid { error } => Answer::Failed {
+            code: FailureCode::HandlerInvalid,
+            error,
+        },
     });
-    verdict.unwrap_or_else(|error| Answer::Failed { code: FailureCode::HandlerPanic, error })
+    verdict.unwrap_or_else(|error| Answer::Failed {
+        code: FailureCode::HandlerPanic,
+        error,
+    })
 }
 
 /// Adds the keys of the route's `attach` expressions; a missing field yields none.
-fn with_attach(route: &EffectiveRoute, facts: &Facts, reason: String, mut attach: Vec<String>) -> Answer {
+fn with_attach(
+    route: &EffectiveRoute,
+    facts: &Facts,
+    reason: String,
+    mut attach: Vec<String>,
+) -> Answer {
     for program in &route.attach {
         match program.as_key(facts) {
             Ok(key) => attach.extend(key),
             Err(error) => {
                 let error = format!("attach: {error}");
-                return Answer::Failed { code: FailureCode::HandlerInvalid, error };
+                return Answer::Failed {
+                    code: FailureCode::HandlerInvalid,
+                    error,
+                };
             }
         }
     }
     attach.sort_unstable();
     attach.dedup();
-    Answer::Match { reason: one_line(&reason, MAX_REASON), attach }
+    Answer::Match {
+        reason: one_line(&reason, MAX_REASON),
+        attach,
+    }
 }
 
 fn refuse_own(route: &EffectiveRoute, own: bool) -> Option<Answer> {
-    (own && route.self_policy == SelfPolicy::Avoid)
-        .then(|| Answer::Skip { reason: "self: the work emitted it".to_owned() })
+    (own && route.self_policy == SelfPolicy::Avoid).then(|| Answer::Skip {
+        reason: "self: the work emitted it".to_owned(),
+    })
 }
 
-async fn ask_other(route: &Arc<EffectiveRoute>, ask: &Ask<'_>, facts: &Arc<Facts>, own: bool) -> Answer {
+async fn ask_other(
+    route: &Arc<EffectiveRoute>,
+    ask: &Ask<'_>,
+    facts: &Arc<Facts>,
+    own: bool,
+) -> Answer {
     if let Some(refusal) = refuse_own(route, own) {
         return refusal;
     }
-    let (CompiledHandler::Rust(name) | CompiledHandler::Remote { name, .. }) = &route.handler else {
+    let (CompiledHandler::Rust(name) | CompiledHandler::Remote { name, .. }) = &route.handler
+    else {
         return evaluate(route, facts, own);
     };
     let handler = match &route.handler {
@@ -158,7 +205,10 @@ async fn ask_other(route: &Arc<EffectiveRoute>, ask: &Ask<'_>, facts: &Arc<Facts
     };
     let Some(handler) = handler else {
         let error = format!("handler `{name}` is not registered with this service");
-        return Answer::Failed { code: FailureCode::HandlerMissing, error };
+        return Answer::Failed {
+            code: FailureCode::HandlerMissing,
+            error,
+        };
     };
     let input = Input {
         scope: Arc::clone(&ask.event.scope),
@@ -169,7 +219,10 @@ async fn ask_other(route: &Arc<EffectiveRoute>, ask: &Ask<'_>, facts: &Arc<Facts
     };
     // A hung call keeps its permit with its thread: the pool is for expressions and key rules, too.
     let Ok(permit) = CALLS.try_acquire() else {
-        return failed(FailureCode::HandlerFailed, "too many handler calls of this service hang");
+        return failed(
+            FailureCode::HandlerFailed,
+            "too many handler calls of this service hang",
+        );
     };
     let call = tokio::task::spawn_blocking(move || {
         let _permit = permit;
@@ -178,13 +231,23 @@ async fn ask_other(route: &Arc<EffectiveRoute>, ask: &Ask<'_>, facts: &Arc<Facts
     let answer = match tokio::time::timeout(route.timeout, call).await {
         Err(_) => return timed_out(route.timeout),
         Ok(Err(_)) => return failed(FailureCode::HandlerFailed, "the handler's thread ended"),
-        Ok(Ok(Err(panic))) => return Answer::Failed { code: FailureCode::HandlerPanic, error: panic },
+        Ok(Ok(Err(panic))) => {
+            return Answer::Failed {
+                code: FailureCode::HandlerPanic,
+                error: panic,
+            };
+        }
         Ok(Ok(Ok(answer))) => answer,
     };
     match answer {
-        Ok(Verdict::Skip { reason }) => Answer::Skip { reason: one_line(&reason, MAX_REASON) },
+        Ok(Verdict::Skip { reason }) => Answer::Skip {
+            reason: one_line(&reason, MAX_REASON),
+        },
         Ok(Verdict::Match { reason, attach }) => match bad_key(&attach) {
-            Some(error) => Answer::Failed { code: FailureCode::HandlerInvalid, error },
+            Some(error) => Answer::Failed {
+                code: FailureCode::HandlerInvalid,
+                error,
+            },
             None => {
                 let (route, facts) = (Arc::clone(route), Arc::clone(facts));
                 tokio::task::spawn_blocking(move || with_attach(&route, &facts, reason, attach))
@@ -204,11 +267,16 @@ fn bad_key(keys: &[String]) -> Option<String> {
 }
 
 fn failed(code: FailureCode, error: &str) -> Answer {
-    Answer::Failed { code, error: one_line(error, weir_kernel::limits::MAX_TEXT) }
+    Answer::Failed {
+        code,
+        error: one_line(error, weir_kernel::limits::MAX_TEXT),
+    }
 }
 
 fn timed_out(after: Duration) -> Answer {
     let error = format!("no decision within {}", humantime::format_duration(after));
-    Answer::Failed { code: FailureCode::HandlerTimeout, error }
+    Answer::Failed {
+        code: FailureCode::HandlerTimeout,
+        error,
+    }
 }
-

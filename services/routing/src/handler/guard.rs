@@ -23,7 +23,9 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     let result = catch_unwind(AssertUnwindSafe(call));
     GUARDED.with(|g| *g.borrow_mut() = false);
     result.map_err(|_| {
-        let text = CAPTURED.with(|c| c.borrow_mut().take()).unwrap_or_else(|| "panicked".to_owned());
+        let text = CAPTURED
+            .with(|c| c.borrow_mut().take())
+            .unwrap_or_else(|| "panicked".to_owned());
         cut(&text.replace('\0', "\u{fffd}"), MAX_PANIC).to_owned()
     })
 }
@@ -52,7 +54,10 @@ mod tests {
     fn r20_a_panic_is_caught_with_its_message_and_backtrace() {
         let text = guarded(|| -> () { panic!("ouch {}", 7) }).expect_err("it panics");
         assert!(text.contains("ouch 7"), "{text}");
-        assert!(text.contains("guard"), "the backtrace names its frames: {text}");
+        assert!(
+            text.contains("guard"),
+            "the backtrace names its frames: {text}"
+        );
         assert_eq!(guarded(|| 3), Ok(3));
     }
 }

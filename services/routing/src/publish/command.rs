@@ -32,7 +32,9 @@ impl Command for PublishJobs<'_> {
         Ok(self
             .jobs
             .iter()
-            .map(|(g, events)| (*g == current).then(|| outcomes.by_ref().take(events.len()).collect()))
+            .map(|(g, events)| {
+                (*g == current).then(|| outcomes.by_ref().take(events.len()).collect())
+            })
             .collect())
     }
 }

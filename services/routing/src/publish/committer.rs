@@ -22,7 +22,12 @@ pub(super) struct Job {
 
 /// Runs until every publisher is gone. A commit goes on when its callers have left: they may ask again and get
 /// the same answer.
-pub(super) async fn commit_loop(db: Db, tenant: TenantId, scope: ScopeId, mut jobs: mpsc::Receiver<Job>) {
+pub(super) async fn commit_loop(
+    db: Db,
+    tenant: TenantId,
+    scope: ScopeId,
+    mut jobs: mpsc::Receiver<Job>,
+) {
     let mut left_over = None;
     loop {
         let first = match left_over.take() {
@@ -48,7 +53,10 @@ pub(super) async fn commit_loop(db: Db, tenant: TenantId, scope: ScopeId, mut jo
 }
 
 fn size(job: &Job) -> (usize, usize) {
-    (job.events.len(), job.events.iter().map(|e| e.envelope.payload_len()).sum())
+    (
+        job.events.len(),
+        job.events.iter().map(|e| e.envelope.payload_len()).sum(),
+    )
 }
 
 async fn commit(db: &Db, tenant: TenantId, scope: ScopeId, batch: Vec<Job>) {
@@ -59,7 +67,14 @@ async fn commit(db: &Db, tenant: TenantId, scope: ScopeId, batch: Vec<Job>) {
         jobs.push((job.generation, job.events));
     }
     metrics::histogram!("weir_routing_publish_batch_jobs").record(count(jobs.len()));
-    match db.run(&PublishJobs { tenant, scope, jobs: &jobs }).await {
+    match db
+        .run(&PublishJobs {
+            tenant,
+            scope,
+            jobs: &jobs,
+        })
+        .await
+    {
         Ok(outcomes) => {
             for (reply, outcome) in replies.into_iter().zip(outcomes) {
                 let _ = reply.send(Ok(outcome));
@@ -75,7 +90,13 @@ async fn commit(db: &Db, tenant: TenantId, scope: ScopeId, batch: Vec<Job>) {
             }
             // One of them may be at fault: each for itself, so that it harms no neighbour.
             for (reply, job) in replies.into_iter().zip(jobs) {
-                let one = db.run(&PublishJobs { tenant, scope, jobs: std::slice::from_ref(&job) }).await;
+                let one = db
+                    .run(&PublishJobs {
+                        tenant,
+                        scope,
+                        jobs: std::slice::from_ref(&job),
+                    })
+                    .await;
                 let answer = one.map(|mut o| o.pop().flatten()).map_err(status);
                 let _ = reply.send(answer);
             }
@@ -83,7 +104,10 @@ async fn commit(db: &Db, tenant: TenantId, scope: ScopeId, batch: Vec<Job>) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a batch has at most a thousand jobs")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a batch has at most a thousand jobs"
+)]
 fn count(n: usize) -> f64 {
     n as f64
 }

@@ -1,7 +1,7 @@
 //! From a request's event to one that can be appended: the written rules, and derived keys (rules a05–a07).
 
-use weir_kernel::WorkId;
 use weir_kernel::Violation;
+use weir_kernel::WorkId;
 use weir_kernel::envelope::{Envelope, key_violations};
 use weir_kernel::limits::MAX_KEYS;
 use weir_ledger::{Cause, NewEvent};
@@ -36,7 +36,9 @@ pub fn prepare(
     draft: Draft,
     max_payload: usize,
 ) -> Result<NewEvent, Error> {
-    let event = draft.event.ok_or_else(|| Error::field("event", "is required"))?;
+    let event = draft
+        .event
+        .ok_or_else(|| Error::field("event", "is required"))?;
     let envelope = weir_rpc::convert::envelope_from_proto(event).map_err(Error::Invalid)?;
     let mut violations = envelope.violations(max_payload);
     violations.extend(envelope.reserved());
@@ -60,10 +62,15 @@ pub fn prepare(
 }
 
 fn target(targets: Option<&Targets>, violations: &mut Vec<Violation>) -> (Option<WorkId>, i32) {
-    let Some(targets) = targets else { return (None, 0) };
+    let Some(targets) = targets else {
+        return (None, 0);
+    };
     if targets.work.is_empty() {
         if targets.attempt != 0 {
-            violations.push(Violation::new("targets.work", "is required with an attempt"));
+            violations.push(Violation::new(
+                "targets.work",
+                "is required with an attempt",
+            ));
         }
         return (None, 0);
     }
@@ -87,7 +94,10 @@ fn all_keys(
     mut keys: Vec<String>,
 ) -> Result<Vec<String>, Error> {
     if let Some(effective) = generation.compiled.scope(scope)
-        && effective.sources.iter().any(|s| s.is_for(&envelope.source, &envelope.kind))
+        && effective
+            .sources
+            .iter()
+            .any(|s| s.is_for(&envelope.source, &envelope.kind))
     {
         let view = EventView {
             envelope: std::sync::Arc::new(envelope.clone()),
@@ -101,7 +111,10 @@ fn all_keys(
     keys.sort_unstable();
     keys.dedup();
     if keys.len() > MAX_KEYS {
-        let text = format!("are {} with the derived ones, the limit is {MAX_KEYS}", keys.len());
+        let text = format!(
+            "are {} with the derived ones, the limit is {MAX_KEYS}",
+            keys.len()
+        );
         return Err(Error::field("keys", text));
     }
     Ok(keys)

@@ -63,8 +63,13 @@ impl Command for CommitGroups<'_> {
         self.drop_reowned(tx, &mut results).await?;
         self.drop_early(tx, &mut results).await?;
 
-        let winners: Vec<&Evaluated> =
-            self.groups.iter().zip(&results).filter(|(_, r)| **r == Commit::Done).map(|(g, _)| g).collect();
+        let winners: Vec<&Evaluated> = self
+            .groups
+            .iter()
+            .zip(&results)
+            .filter(|(_, r)| **r == Commit::Done)
+            .map(|(g, _)| g)
+            .collect();
         if !winners.is_empty() {
             write::write(tx, self.generation, self.scope, &winners, &locked).await?;
         }
@@ -74,13 +79,19 @@ impl Command for CommitGroups<'_> {
 
 impl CommitGroups<'_> {
     fn alive<'r>(&'r self, results: &'r [Commit]) -> impl Iterator<Item = (usize, &'r Evaluated)> {
-        self.groups.iter().enumerate().filter(|(i, _)| results[*i] == Commit::Done)
+        self.groups
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| results[*i] == Commit::Done)
     }
 
     /// Somebody else routed, skipped or took one of its rows.
     async fn drop_missing(&self, tx: &mut Tx<'_>, results: &mut [Commit]) -> Result<(), Error> {
-        let mut seqs: Vec<i64> =
-            self.groups.iter().flat_map(|g| g.rows.iter().map(|r| r.seq)).collect();
+        let mut seqs: Vec<i64> = self
+            .groups
+            .iter()
+            .flat_map(|g| g.rows.iter().map(|r| r.seq))
+            .collect();
         seqs.sort_unstable();
         let standing: Vec<i64> = sqlx::query_scalar(include_str!("sql/lock_pending.sql"))
             .bind(self.generation.tenant.0)
@@ -103,17 +114,28 @@ impl CommitGroups<'_> {
         tx: &mut Tx<'_>,
         results: &mut [Commit],
     ) -> Result<HashMap<WorkId, Locked>, Error> {
-        let seen: BTreeSet<WorkId> =
-            self.alive(results).flat_map(|(_, g)| g.versions.keys().copied()).collect();
+        let seen: BTreeSet<WorkId> = self
+            .alive(results)
+            .flat_map(|(_, g)| g.versions.keys().copied())
+            .collect();
         let ids: Vec<WorkId> = seen.into_iter().collect();
-        let locked: HashMap<WorkId, Locked> =
-            weir_work::lock(tx, self.generation.tenant, &ids).await?.into_iter().map(|l| (l.work.work_id, l)).collect();
+        let locked: HashMap<WorkId, Locked> = weir_work::lock(tx, self.generation.tenant, &ids)
+            .await?
+            .into_iter()
+            .map(|l| (l.work.work_id, l))
+            .collect();
         let moved = |group: &Evaluated| {
             group.versions.iter().any(|(id, version)| {
-                locked.get(id).is_none_or(|l| (l.work.revision, l.epoch()) != *version)
+                locked
+                    .get(id)
+                    .is_none_or(|l| (l.work.revision, l.epoch()) != *version)
             })
         };
-        let lost: Vec<usize> = self.alive(results).filter(|(_, g)| moved(g)).map(|(i, _)| i).collect();
+        let lost: Vec<usize> = self
+            .alive(results)
+            .filter(|(_, g)| moved(g))
+            .map(|(i, _)| i)
+            .collect();
         for i in lost {
             results[i] = Commit::Lost(Vec::new());
         }
@@ -122,8 +144,10 @@ impl CommitGroups<'_> {
 
     /// A key that it looked up has another owner, or got one.
     async fn drop_reowned(&self, tx: &mut Tx<'_>, results: &mut [Commit]) -> Result<(), Error> {
-        let keys: BTreeSet<&str> =
-            self.alive(results).flat_map(|(_, g)| g.owners.keys().map(String::as_str)).collect();
+        let keys: BTreeSet<&str> = self
+            .alive(results)
+            .flat_map(|(_, g)| g.owners.keys().map(String::as_str))
+            .collect();
         if keys.is_empty() {
             return Ok(());
         }
@@ -132,9 +156,15 @@ impl CommitGroups<'_> {
         let mut first: HashMap<&str, usize> = HashMap::new();
         let mut lost = Vec::new();
         for (i, group) in self.alive(results) {
-            let changed = group.owners.iter().any(|(k, owner)| now.get(k) != Some(owner));
+            let changed = group
+                .owners
+                .iter()
+                .any(|(k, owner)| now.get(k) != Some(owner));
             // Two groups of one commit that attach one key: the later is decided on what the earlier did.
-            let twice = group.attached.keys().any(|k| *first.entry(k).or_insert(i) != i);
+            let twice = group
+                .attached
+                .keys()
+                .any(|k| *first.entry(k).or_insert(i) != i);
             if changed || twice {
                 lost.push(i);
             }
@@ -151,7 +181,10 @@ impl CommitGroups<'_> {
         let mut wanted: BTreeMap<&str, Vec<(usize, i64)>> = BTreeMap::new();
         for (i, group) in self.alive(results) {
             for (key, (_, seq)) in &group.attached {
-                let own = group.rows.iter().any(|r| r.seq == *seq && r.keys.contains(key));
+                let own = group
+                    .rows
+                    .iter()
+                    .any(|r| r.seq == *seq && r.keys.contains(key));
                 if !own {
                     wanted.entry(key).or_default().push((i, *seq));
                 }
@@ -224,13 +257,29 @@ impl Command for DecideLocked<'_> {
             .bind(&seqs)
             .execute(tx.conn())
             .await?;
-        let keys: BTreeSet<&str> =
-            self.rows.iter().flat_map(|r| &r.keys).chain(self.joins.values().flatten()).map(String::as_str).collect();
+        let keys: BTreeSet<&str> = self
+            .rows
+            .iter()
+            .flat_map(|r| &r.keys)
+            .chain(self.joins.values().flatten())
+            .map(String::as_str)
+            .collect();
         let targets: BTreeSet<WorkId> = self.rows.iter().filter_map(|r| r.target).collect();
-        let named = owners(tx.conn(), tenant, self.scope, &keys.iter().copied().collect::<Vec<_>>()).await?;
-        let works: BTreeSet<WorkId> = named.into_values().flatten().chain(targets.iter().copied()).collect();
+        let named = owners(
+            tx.conn(),
+            tenant,
+            self.scope,
+            &keys.iter().copied().collect::<Vec<_>>(),
+        )
+        .await?;
+        let works: BTreeSet<WorkId> = named
+            .into_values()
+            .flatten()
+            .chain(targets.iter().copied())
+            .collect();
         weir_work::lock(tx, tenant, &works.into_iter().collect::<Vec<_>>()).await?;
-        let snapshot = Snapshot::load(tx.conn(), self.generation, self.scope, &keys, &targets).await?;
+        let snapshot =
+            Snapshot::load(tx.conn(), self.generation, self.scope, &keys, &targets).await?;
         let evaluated = evaluate(
             self.context,
             self.generation,
@@ -244,7 +293,11 @@ impl Command for DecideLocked<'_> {
         )
         .await?;
         let groups = [evaluated];
-        let command = CommitGroups { generation: self.generation, scope: self.scope, groups: &groups };
+        let command = CommitGroups {
+            generation: self.generation,
+            scope: self.scope,
+            groups: &groups,
+        };
         Ok(command.execute(tx).await?.pop().unwrap_or(Commit::Stale))
     }
 }
@@ -283,15 +336,20 @@ impl Command for SetAside<'_> {
 /// Logs and counts what a committed group decided (rule r19): once, and only what is true.
 pub fn announce(group: &Evaluated) {
     for (row, fate) in group.rows.iter().zip(&group.fates) {
-        let Fate::Decided { effect, .. } = fate else { continue };
+        let Fate::Decided { effect, .. } = fate else {
+            continue;
+        };
         let disposition = disposition(effect);
         tracing::debug!(event.uid = %row.uid, disposition = %disposition, "routed");
         metrics::counter!("weir_routing_events_routed_total", "disposition" => disposition.as_str()).increment(1);
         match effect {
-            Effect::Unmatched(_) => tracing::info!(event.uid = %row.uid, "no route selected an event"),
+            Effect::Unmatched(_) => {
+                tracing::info!(event.uid = %row.uid, "no route selected an event")
+            }
             Effect::Failed { slot, code, .. } => {
                 tracing::warn!(event.uid = %row.uid, route = %slot, code = %code, "gave up on an event");
-                metrics::counter!("weir_routing_events_failed_total", "code" => code.as_str()).increment(1);
+                metrics::counter!("weir_routing_events_failed_total", "code" => code.as_str())
+                    .increment(1);
             }
             _ => {}
         }
@@ -307,7 +365,9 @@ const fn disposition(effect: &Effect) -> Disposition {
             Policy::Queue | Policy::Drop => Disposition::Queue,
         },
         Effect::Drop(..) => Disposition::Drop,
-        Effect::Unmatched(_) | Effect::Deferred { .. } | Effect::Conflict(_) => Disposition::Unmatched,
+        Effect::Unmatched(_) | Effect::Deferred { .. } | Effect::Conflict(_) => {
+            Disposition::Unmatched
+        }
         Effect::Terminal(_) => Disposition::Terminal,
         Effect::Failed { .. } => Disposition::Failed,
     }

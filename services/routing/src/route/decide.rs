@@ -117,7 +117,10 @@ pub struct Question<'a> {
 /// Decides. Writes nothing and holds nothing.
 pub async fn decide(q: Question<'_>) -> Decision {
     let Some(scope) = q.generation.compiled.scope(&q.event.scope) else {
-        return Decision { verdicts: Vec::new(), effect: Effect::Unmatched(q.work.map(|w| w.id)) };
+        return Decision {
+            verdicts: Vec::new(),
+            effect: Effect::Unmatched(q.work.map(|w| w.id)),
+        };
     };
     let verdict = |slot: &str, outcome, reason: &str| Verdict {
         slot: slot.to_owned(),
@@ -125,8 +128,15 @@ pub async fn decide(q: Question<'_>) -> Decision {
         reason: reason.to_owned(),
     };
     if let Some(work) = q.work.filter(|w| w.state.is_terminal()) {
-        let verdicts = scope.routes.iter().map(|r| verdict(&r.slot, Outcome::Bypassed, "")).collect();
-        return Decision { verdicts, effect: Effect::Terminal(work.id) };
+        let verdicts = scope
+            .routes
+            .iter()
+            .map(|r| verdict(&r.slot, Outcome::Bypassed, ""))
+            .collect();
+        return Decision {
+            verdicts,
+            effect: Effect::Terminal(work.id),
+        };
     }
     let answers = ask_routes(Ask {
         routes: &scope.routes,
@@ -141,7 +151,9 @@ pub async fn decide(q: Question<'_>) -> Decision {
     for (i, route) in scope.routes.iter().enumerate() {
         match answers.get(i) {
             None => verdicts.push(verdict(&route.slot, Outcome::NotReached, "")),
-            Some(Answer::Skip { reason }) => verdicts.push(verdict(&route.slot, Outcome::Skip, reason)),
+            Some(Answer::Skip { reason }) => {
+                verdicts.push(verdict(&route.slot, Outcome::Skip, reason))
+            }
             Some(Answer::Failed { code, error }) => {
                 verdicts.push(verdict(&route.slot, Outcome::Failed(*code), error));
                 effect = failed(&q, &route.slot, *code, error.clone());
@@ -150,13 +162,22 @@ pub async fn decide(q: Question<'_>) -> Decision {
                 verdicts.push(verdict(&route.slot, Outcome::Match, reason));
                 let name = route.binding.as_deref();
                 let binding = name.and_then(|name| {
-                    Some((q.generation.binding_id(q.scope, name)?, scope.bindings.get(name)?.as_ref()))
+                    Some((
+                        q.generation.binding_id(q.scope, name)?,
+                        scope.bindings.get(name)?.as_ref(),
+                    ))
                 });
-                let matched =
-                    Matched { policy: route.policy, fallback: route.fallback, binding_name: name, binding };
+                let matched = Matched {
+                    policy: route.policy,
+                    fallback: route.fallback,
+                    binding_name: name,
+                    binding,
+                };
                 effect = match policy::apply(&matched, q.work, q.proofs) {
                     Applied::Failed { code, error } => failed(&q, &route.slot, code, error),
-                    Applied::Deferred { attempt, reason } => deferred(&q, &route.slot, attempt, reason),
+                    Applied::Deferred { attempt, reason } => {
+                        deferred(&q, &route.slot, attempt, reason)
+                    }
                     Applied::Policy { policy, fallback } => {
                         let reason = match fallback {
                             Some(why) => format!("fallback: {why}"),
@@ -187,15 +208,23 @@ fn carried_out(work: Option<WorkId>, selected: Selected) -> Effect {
 }
 
 fn failed(q: &Question<'_>, slot: &str, code: FailureCode, error: String) -> Effect {
-    Effect::Failed { work: q.work.map(|w| w.id), slot: slot.to_owned(), code, error }
+    Effect::Failed {
+        work: q.work.map(|w| w.id),
+        slot: slot.to_owned(),
+        code,
+        error,
+    }
 }
 
 /// Only a running attempt defers, and it belongs to a Work.
 fn deferred(q: &Question<'_>, slot: &str, attempt: i32, reason: String) -> Effect {
     match q.work {
-        Some(work) if work.state != WorkState::Waiting => {
-            Effect::Deferred { work: work.id, attempt, slot: slot.to_owned(), reason }
-        }
+        Some(work) if work.state != WorkState::Waiting => Effect::Deferred {
+            work: work.id,
+            attempt,
+            slot: slot.to_owned(),
+            reason,
+        },
         _ => failed(q, slot, FailureCode::PolicyInvalid, reason),
     }
 }

@@ -105,7 +105,10 @@ struct Overlay {
 ///
 /// # Errors
 /// The database's, when owners of attached keys are looked up.
-#[expect(clippy::too_many_arguments, reason = "one evaluation needs all of them")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one evaluation needs all of them"
+)]
 pub async fn evaluate(
     context: &Context,
     generation: &Arc<Generation>,
@@ -125,8 +128,12 @@ pub async fn evaluate(
         stopped: Blocked::default(),
         attached: BTreeMap::new(),
     };
-    let versions =
-        overlay.snapshot.works.iter().map(|(id, w)| (*id, (w.revision, w.epoch))).collect();
+    let versions = overlay
+        .snapshot
+        .works
+        .iter()
+        .map(|(id, w)| (*id, (w.revision, w.epoch)))
+        .collect();
     overlay.join_early(&rows, joins);
     let mut fates = Vec::with_capacity(rows.len());
     let mut verdicts = Vec::with_capacity(rows.len());
@@ -134,7 +141,9 @@ pub async fn evaluate(
         let (fate, said) = match events.get(&row.seq) {
             None => (gone(context, row, overlay.snapshot.at), Vec::new()),
             Some(event) => {
-                overlay.member(context, generation, scope, row, event, proofs, joins).await?
+                overlay
+                    .member(context, generation, scope, row, event, proofs, joins)
+                    .await?
             }
         };
         overlay.after(row, &fate, joins);
@@ -143,7 +152,12 @@ pub async fn evaluate(
     }
     let bytes = rows
         .iter()
-        .filter_map(|r| Some((r.seq, i32::try_from(events.get(&r.seq)?.envelope.payload_len()).ok()?)))
+        .filter_map(|r| {
+            Some((
+                r.seq,
+                i32::try_from(events.get(&r.seq)?.envelope.payload_len()).ok()?,
+            ))
+        })
         .collect();
     let unmet = unmet(&rows, &fates, joins);
     Ok(Evaluated {
@@ -164,13 +178,19 @@ fn unmet(rows: &[PendingRow], fates: &[Fate], joins: &Joins) -> Vec<(i64, String
     let mut out = Vec::new();
     for (row, fate) in rows.iter().zip(fates) {
         let attach: &[String] = match fate {
-            Fate::Decided { effect: Effect::Start(s) | Effect::Input(_, s), .. } => &s.attach,
+            Fate::Decided {
+                effect: Effect::Start(s) | Effect::Input(_, s),
+                ..
+            } => &s.attach,
             // It may yet.
             Fate::Waits | Fate::Deferred(..) => continue,
             _ => &[],
         };
         let ties = joins.get(&row.seq).into_iter().flatten();
-        out.extend(ties.filter(|k| !attach.contains(k)).map(|k| (row.seq, k.clone())));
+        out.extend(
+            ties.filter(|k| !attach.contains(k))
+                .map(|k| (row.seq, k.clone())),
+        );
     }
     out
 }
@@ -181,10 +201,26 @@ fn gone(context: &Context, row: &PendingRow, at: DateTime<Utc>) -> Fate {
     let (slot, code) = (String::new(), FailureCode::HandlerFailed);
     let error = "the event's body is not there or not readable".to_owned();
     if gives_up(code, failures, row.first_failed_at, at, context.limits) {
-        let effect = Effect::Failed { work: row.target, slot, code, error };
-        return Fate::Decided { effect, starts: None, refusals: Vec::new(), attempts: failures };
+        let effect = Effect::Failed {
+            work: row.target,
+            slot,
+            code,
+            error,
+        };
+        return Fate::Decided {
+            effect,
+            starts: None,
+            refusals: Vec::new(),
+            attempts: failures,
+        };
     }
-    Fate::Retry { slot, code, error, failures, wait: backoff(failures) }
+    Fate::Retry {
+        slot,
+        code,
+        error,
+        failures,
+        wait: backoff(failures),
+    }
 }
 
 impl Overlay {
@@ -199,8 +235,12 @@ impl Overlay {
     /// A key that an event of a Work wants to attach draws earlier input with that key to the Work (rule r08).
     fn join_early(&mut self, rows: &[PendingRow], joins: &Joins) {
         for row in rows {
-            let Some(keys) = joins.get(&row.seq) else { continue };
-            let [work] = self.targets(row, None)[..] else { continue };
+            let Some(keys) = joins.get(&row.seq) else {
+                continue;
+            };
+            let [work] = self.targets(row, None)[..] else {
+                continue;
+            };
             for key in keys {
                 if self.snapshot.owners.get(key).is_none_or(Option::is_none) {
                     self.snapshot.owners.insert(key.clone(), Some(work));
@@ -212,7 +252,10 @@ impl Overlay {
 
     /// Returns the Works that an event belongs to (rule r05).
     fn targets(&self, row: &PendingRow, joined: Option<&BTreeSet<String>>) -> Vec<WorkId> {
-        let owned = row.keys.iter().filter_map(|k| self.snapshot.owners.get(k).copied().flatten());
+        let owned = row
+            .keys
+            .iter()
+            .filter_map(|k| self.snapshot.owners.get(k).copied().flatten());
         // A joined key counts only where a member of this group gave it its Work.
         let joined = joined
             .into_iter()
@@ -261,7 +304,11 @@ impl Overlay {
         })
         .await;
         let verdicts = decision.verdicts.clone();
-        Ok((self.settle(context, generation, scope, row, decision).await?, verdicts))
+        Ok((
+            self.settle(context, generation, scope, row, decision)
+                .await?,
+            verdicts,
+        ))
     }
 
     async fn settle(
@@ -272,14 +319,27 @@ impl Overlay {
         row: &PendingRow,
         decision: Decision,
     ) -> Result<Fate, Error> {
-        let decided = |effect, starts| Fate::Decided { effect, starts, refusals: Vec::new(), attempts: 0 };
+        let decided = |effect, starts| Fate::Decided {
+            effect,
+            starts,
+            refusals: Vec::new(),
+            attempts: 0,
+        };
         Ok(match decision.effect {
             Effect::Start(selected) => {
                 let work = WorkId(self.uids.next());
-                if let Some(conflict) = self.attach(context, generation, scope, row, work, &selected).await? {
+                if let Some(conflict) = self
+                    .attach(context, generation, scope, row, work, &selected)
+                    .await?
+                {
                     return Ok(conflict);
                 }
-                let keys = row.keys.iter().chain(&selected.attach).cloned().collect::<BTreeSet<_>>();
+                let keys = row
+                    .keys
+                    .iter()
+                    .chain(&selected.attach)
+                    .cloned()
+                    .collect::<BTreeSet<_>>();
                 let view = WorkView {
                     id: work,
                     state: WorkState::Ready,
@@ -287,7 +347,10 @@ impl Overlay {
                     epoch: 0,
                     attempts: 0,
                     running: None,
-                    binding: selected.binding.and_then(|b| generation.binding_name(b)).map(|(_, name)| name.to_owned()),
+                    binding: selected
+                        .binding
+                        .and_then(|b| generation.binding_name(b))
+                        .map(|(_, name)| name.to_owned()),
                     keys: keys.into_iter().collect(),
                     held_reason: None,
                     created_at: self.snapshot.at,
@@ -297,12 +360,19 @@ impl Overlay {
                 decided(Effect::Start(selected), Some(work))
             }
             Effect::Input(work, selected) => {
-                if let Some(conflict) = self.attach(context, generation, scope, row, work, &selected).await? {
+                if let Some(conflict) = self
+                    .attach(context, generation, scope, row, work, &selected)
+                    .await?
+                {
                     return Ok(conflict);
                 }
                 if let Some(view) = self.snapshot.works.get_mut(&work) {
-                    let keys: BTreeSet<String> =
-                        view.keys.drain(..).chain(row.keys.iter().cloned()).chain(selected.attach.iter().cloned()).collect();
+                    let keys: BTreeSet<String> = view
+                        .keys
+                        .drain(..)
+                        .chain(row.keys.iter().cloned())
+                        .chain(selected.attach.iter().cloned())
+                        .collect();
                     view.keys = keys.into_iter().collect();
                 }
                 decided(Effect::Input(work, selected), None)
@@ -318,23 +388,55 @@ impl Overlay {
                     .collect(),
                 attempts: 0,
             },
-            Effect::Failed { work, slot, code, error } => {
+            Effect::Failed {
+                work,
+                slot,
+                code,
+                error,
+            } => {
                 let failures = row.failures.saturating_add(1);
                 let error = weir_kernel::limits::cut(&error, 2 * MAX_TEXT).to_owned();
-                if gives_up(code, failures, row.first_failed_at, self.snapshot.at, context.limits) {
+                if gives_up(
+                    code,
+                    failures,
+                    row.first_failed_at,
+                    self.snapshot.at,
+                    context.limits,
+                ) {
                     Fate::Decided {
-                        effect: Effect::Failed { work, slot, code, error },
+                        effect: Effect::Failed {
+                            work,
+                            slot,
+                            code,
+                            error,
+                        },
                         starts: None,
                         refusals: Vec::new(),
                         attempts: failures,
                     }
                 } else {
-                    Fate::Retry { slot, code, error, failures, wait: backoff(failures) }
+                    Fate::Retry {
+                        slot,
+                        code,
+                        error,
+                        failures,
+                        wait: backoff(failures),
+                    }
                 }
             }
-            Effect::Deferred { work, attempt, reason, .. } => {
-                Fate::Deferred(Hold { event: row.uid, work, attempt }, reason)
-            }
+            Effect::Deferred {
+                work,
+                attempt,
+                reason,
+                ..
+            } => Fate::Deferred(
+                Hold {
+                    event: row.uid,
+                    work,
+                    attempt,
+                },
+                reason,
+            ),
             Effect::Conflict(works) => Fate::Conflict(works),
             effect @ (Effect::Drop(..) | Effect::Terminal(_)) => decided(effect, None),
         })
@@ -351,16 +453,27 @@ impl Overlay {
         selected: &Selected,
     ) -> Result<Option<Fate>, Error> {
         let wanted: BTreeSet<&str> = selected.attach.iter().map(String::as_str).collect();
-        if wanted.iter().any(|k| !self.snapshot.owners.contains_key(*k)) {
+        if wanted
+            .iter()
+            .any(|k| !self.snapshot.owners.contains_key(*k))
+        {
             let mut conn = context.db.acquire().await?;
-            self.snapshot.look_up(&mut conn, generation, scope, &wanted, &BTreeSet::new()).await?;
+            self.snapshot
+                .look_up(&mut conn, generation, scope, &wanted, &BTreeSet::new())
+                .await?;
         }
         let owner = |key: &String| self.snapshot.owners.get(key).copied().flatten();
-        let others: BTreeSet<WorkId> =
-            selected.attach.iter().filter_map(owner).filter(|o| *o != work).collect();
+        let others: BTreeSet<WorkId> = selected
+            .attach
+            .iter()
+            .filter_map(owner)
+            .filter(|o| *o != work)
+            .collect();
         if !others.is_empty() {
             let mine = self.snapshot.works.contains_key(&work).then_some(work);
-            return Ok(Some(Fate::Conflict(mine.into_iter().chain(others).collect())));
+            return Ok(Some(Fate::Conflict(
+                mine.into_iter().chain(others).collect(),
+            )));
         }
         for key in row.keys.iter().chain(&selected.attach) {
             if self.snapshot.owners.get(key).is_none_or(Option::is_none) {
@@ -376,7 +489,9 @@ impl Overlay {
 
     /// A member that stopped stops those that depend on it.
     fn after(&mut self, row: &PendingRow, fate: &Fate, joins: &Joins) {
-        let tokens: Vec<String> = row.tokens(&self.snapshot.owners, joins.get(&row.seq)).collect();
+        let tokens: Vec<String> = row
+            .tokens(&self.snapshot.owners, joins.get(&row.seq))
+            .collect();
         match fate {
             Fate::Decided { .. } | Fate::Conflict(_) => {}
             Fate::Retry { .. } | Fate::Waits => self.stopped.add(tokens.into_iter(), None),

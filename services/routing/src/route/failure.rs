@@ -17,7 +17,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_failures: 5, window: Duration::from_secs(15 * 60) }
+        Self {
+            max_failures: 5,
+            window: Duration::from_secs(15 * 60),
+        }
     }
 }
 
@@ -36,7 +39,9 @@ pub fn gives_up(
     if !code.is_retryable() {
         return true;
     }
-    let since = first_failed_at.and_then(|first| (now - first).to_std().ok()).unwrap_or_default();
+    let since = first_failed_at
+        .and_then(|first| (now - first).to_std().ok())
+        .unwrap_or_default();
     failures >= limits.max_failures && since >= limits.window
 }
 
@@ -44,7 +49,9 @@ pub fn gives_up(
 /// quarter more, so that many do not come back at once. Never sooner.
 #[must_use]
 pub fn backoff(failures: i16) -> Duration {
-    let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(16);
+    let doublings = u32::try_from(failures.saturating_sub(1))
+        .unwrap_or(0)
+        .min(16);
     let plain = FIRST.saturating_mul(1 << doublings).min(LONGEST);
     plain.mul_f64(1.0 + rand::rng().random_range(0.0..0.25))
 }
@@ -60,7 +67,10 @@ mod tests {
             for _ in 0..50 {
                 let wait = backoff(failures);
                 assert!(wait >= Duration::from_secs(plain), "{failures}: {wait:?}");
-                assert!(wait <= Duration::from_secs(plain).mul_f64(1.25), "{failures}: {wait:?}");
+                assert!(
+                    wait <= Duration::from_secs(plain).mul_f64(1.25),
+                    "{failures}: {wait:?}"
+                );
             }
         }
     }
@@ -70,11 +80,23 @@ mod tests {
         let now = DateTime::UNIX_EPOCH + TimeDelta::days(1);
         let gives = |failures, minutes: i64| {
             let first = Some(now - TimeDelta::minutes(minutes));
-            gives_up(FailureCode::HandlerTimeout, failures, first, now, Limits::default())
+            gives_up(
+                FailureCode::HandlerTimeout,
+                failures,
+                first,
+                now,
+                Limits::default(),
+            )
         };
         assert!(!gives(5, 14));
         assert!(!gives(4, 60));
         assert!(gives(5, 15));
-        assert!(gives_up(FailureCode::HandlerPanic, 1, None, now, Limits::default()));
+        assert!(gives_up(
+            FailureCode::HandlerPanic,
+            1,
+            None,
+            now,
+            Limits::default()
+        ));
     }
 }

@@ -57,7 +57,12 @@ pub fn plan(
             continue;
         }
         if busy.contains(&row.seq) || !row.due {
-            blocked.add(tokens(), row.hold.as_ref().filter(|_| row.state == PendingState::Deferred));
+            blocked.add(
+                tokens(),
+                row.hold
+                    .as_ref()
+                    .filter(|_| row.state == PendingState::Deferred),
+            );
             continue;
         }
         match blocked.find(tokens()) {
@@ -131,13 +136,28 @@ mod tests {
     }
 
     fn seqs(plan: &Plan) -> Vec<Vec<i64>> {
-        plan.groups.iter().map(|g| g.iter().map(|r| r.seq).collect()).collect()
+        plan.groups
+            .iter()
+            .map(|g| g.iter().map(|r| r.seq).collect())
+            .collect()
     }
 
     #[test]
     fn r06_keys_connect_transitively_and_in_order() {
-        let rows = vec![row(1, &["a"]), row(2, &["b"]), row(3, &["c"]), row(4, &["a", "b"]), row(5, &[])];
-        let plan = plan(rows, &HashMap::new(), &HashMap::new(), &HashSet::new(), &mut Blocked::default());
+        let rows = vec![
+            row(1, &["a"]),
+            row(2, &["b"]),
+            row(3, &["c"]),
+            row(4, &["a", "b"]),
+            row(5, &[]),
+        ];
+        let plan = plan(
+            rows,
+            &HashMap::new(),
+            &HashMap::new(),
+            &HashSet::new(),
+            &mut Blocked::default(),
+        );
         assert_eq!(seqs(&plan), [vec![1, 2, 4], vec![3], vec![5]]);
     }
 
@@ -146,7 +166,13 @@ mod tests {
         let work = WorkId(Uuid::now_v7());
         let owners = HashMap::from([("a".to_owned(), Some(work)), ("b".to_owned(), Some(work))]);
         let rows = vec![row(1, &["a"]), row(2, &["b"])];
-        let plan = plan(rows, &owners, &HashMap::new(), &HashSet::new(), &mut Blocked::default());
+        let plan = plan(
+            rows,
+            &owners,
+            &HashMap::new(),
+            &HashSet::new(),
+            &mut Blocked::default(),
+        );
         assert_eq!(seqs(&plan), [vec![1, 2]]);
     }
 
@@ -155,7 +181,13 @@ mod tests {
         let mut first = row(1, &["a"]);
         (first.due, first.state) = (false, PendingState::Backoff);
         let rows = vec![first, row(2, &["a", "b"]), row(3, &["b"]), row(4, &["c"])];
-        let plan = plan(rows, &HashMap::new(), &HashMap::new(), &HashSet::new(), &mut Blocked::default());
+        let plan = plan(
+            rows,
+            &HashMap::new(),
+            &HashMap::new(),
+            &HashSet::new(),
+            &mut Blocked::default(),
+        );
         assert_eq!(seqs(&plan), [vec![4]]);
         assert!(plan.behind.is_empty());
     }
@@ -177,7 +209,11 @@ mod tests {
     #[test]
     fn r10_what_stands_behind_a_deferred_row_is_deferred_too() {
         let mut first = row(1, &["a"]);
-        let hold = Hold { event: first.uid, work: WorkId(Uuid::now_v7()), attempt: 3 };
+        let hold = Hold {
+            event: first.uid,
+            work: WorkId(Uuid::now_v7()),
+            attempt: 3,
+        };
         (first.due, first.state, first.hold) = (false, PendingState::Deferred, Some(hold.clone()));
         let plan = plan(
             vec![first, row(2, &["a"])],

@@ -85,7 +85,14 @@ pub fn apply(route: &Matched<'_>, work: Option<&WorkView>, proofs: &Proofs) -> A
         return carried(Policy::Queue);
     };
     let name = route.binding_name.unwrap_or_default();
-    control(route.fallback, policy, needed, (id, name, binding), running, proofs)
+    control(
+        route.fallback,
+        policy,
+        needed,
+        (id, name, binding),
+        running,
+        proofs,
+    )
 }
 
 fn control(
@@ -97,14 +104,20 @@ fn control(
     proofs: &Proofs,
 ) -> Applied {
     let claimed = bits(&binding.capabilities);
-    let proved = binding.executor.as_ref().and_then(|e| proofs.get(e)).copied();
+    let proved = binding
+        .executor
+        .as_ref()
+        .and_then(|e| proofs.get(e))
+        .copied();
     // (3) an executor whose registration proves what the binding claims.
     let unproved = match (&binding.executor, proved) {
         (None, _) => Some(format!("binding `{name}` has no executor")),
-        (Some(e), None) => Some(format!("executor `{e}` of binding `{name}` is not registered")),
-        (Some(e), Some(proved)) if claimed & !proved != 0 => {
-            Some(format!("executor `{e}` does not prove what binding `{name}` claims"))
-        }
+        (Some(e), None) => Some(format!(
+            "executor `{e}` of binding `{name}` is not registered"
+        )),
+        (Some(e), Some(proved)) if claimed & !proved != 0 => Some(format!(
+            "executor `{e}` does not prove what binding `{name}` claims"
+        )),
         (Some(_), Some(_)) => None,
     };
     if let Some(why) = unproved {
@@ -112,7 +125,11 @@ fn control(
     }
     // (4) the binding claims the policy.
     if claimed & bit(needed) == 0 {
-        return fall_back(fallback, FailureCode::PolicyInvalid, format!("binding `{name}` does not claim `{policy}`"));
+        return fall_back(
+            fallback,
+            FailureCode::PolicyInvalid,
+            format!("binding `{name}` does not claim `{policy}`"),
+        );
     }
     // (5) the running attempt can take it.
     let why = if running.binding != id {
@@ -124,12 +141,18 @@ fn control(
     };
     match fallback {
         Some(fallback) => fallen(fallback, why),
-        None => Applied::Deferred { attempt: running.attempt, reason: why },
+        None => Applied::Deferred {
+            attempt: running.attempt,
+            reason: why,
+        },
     }
 }
 
 const fn carried(policy: Policy) -> Applied {
-    Applied::Policy { policy, fallback: None }
+    Applied::Policy {
+        policy,
+        fallback: None,
+    }
 }
 
 fn fallen(fallback: Fallback, why: String) -> Applied {
@@ -137,7 +160,10 @@ fn fallen(fallback: Fallback, why: String) -> Applied {
         Fallback::Queue => Policy::Queue,
         Fallback::Drop => Policy::Drop,
     };
-    Applied::Policy { policy, fallback: Some(why) }
+    Applied::Policy {
+        policy,
+        fallback: Some(why),
+    }
 }
 
 fn fall_back(fallback: Option<Fallback>, code: FailureCode, why: String) -> Applied {

@@ -54,10 +54,15 @@ pub async fn pending(
                 failures: row.try_get("failures")?,
                 first_failed_at: row.try_get("first_failed_at")?,
                 bytes: row.try_get("bytes")?,
-                hold: match (row.try_get::<Option<Uuid>, _>("hold_work")?, row.try_get("hold_attempt")?) {
-                    (Some(work), Some(attempt)) => {
-                        Some(Hold { event: EventUid(row.try_get("uid")?), work: WorkId(work), attempt })
-                    }
+                hold: match (
+                    row.try_get::<Option<Uuid>, _>("hold_work")?,
+                    row.try_get("hold_attempt")?,
+                ) {
+                    (Some(work), Some(attempt)) => Some(Hold {
+                        event: EventUid(row.try_get("uid")?),
+                        work: WorkId(work),
+                        attempt,
+                    }),
                     _ => None,
                 },
             })
@@ -116,10 +121,14 @@ impl Snapshot {
         works: &BTreeSet<WorkId>,
     ) -> Result<Self, Error> {
         let mut snapshot = Self {
-            at: sqlx::query_scalar("SELECT weir.clock()").fetch_one(&mut *conn).await?,
+            at: sqlx::query_scalar("SELECT weir.clock()")
+                .fetch_one(&mut *conn)
+                .await?,
             ..Self::default()
         };
-        snapshot.look_up(conn, generation, scope, keys, works).await?;
+        snapshot
+            .look_up(conn, generation, scope, keys, works)
+            .await?;
         Ok(snapshot)
     }
 
@@ -132,14 +141,21 @@ impl Snapshot {
         keys: &BTreeSet<&str>,
         works: &BTreeSet<WorkId>,
     ) -> Result<(), Error> {
-        let wanted: Vec<&str> = keys.iter().copied().filter(|k| !self.owners.contains_key(*k)).collect();
+        let wanted: Vec<&str> = keys
+            .iter()
+            .copied()
+            .filter(|k| !self.owners.contains_key(*k))
+            .collect();
         if !wanted.is_empty() {
-            self.owners.extend(owners(conn, generation.tenant, scope, &wanted).await?);
+            self.owners
+                .extend(owners(conn, generation.tenant, scope, &wanted).await?);
         }
         let named = works.iter().copied();
         let owning = self.owners.values().flatten().copied();
-        let ids: HashSet<WorkId> =
-            named.chain(owning).filter(|w| !self.works.contains_key(w)).collect();
+        let ids: HashSet<WorkId> = named
+            .chain(owning)
+            .filter(|w| !self.works.contains_key(w))
+            .collect();
         if ids.is_empty() {
             return Ok(());
         }
@@ -158,7 +174,12 @@ impl Snapshot {
             let binding = BindingId(row.try_get("binding_id")?);
             let running = if live {
                 let capabilities = row.try_get("capabilities")?;
-                Some(Running { attempt: attempts, epoch, binding, capabilities })
+                Some(Running {
+                    attempt: attempts,
+                    epoch,
+                    binding,
+                    capabilities,
+                })
             } else {
                 None
             };
@@ -170,7 +191,9 @@ impl Snapshot {
                 epoch,
                 attempts,
                 running,
-                binding: generation.binding_name(binding).map(|(_, name)| name.to_owned()),
+                binding: generation
+                    .binding_name(binding)
+                    .map(|(_, name)| name.to_owned()),
                 keys: row.try_get("keys")?,
                 held_reason: row.try_get("held_reason")?,
                 created_at: row.try_get("created_at")?,
@@ -195,7 +218,8 @@ pub async fn owners(
         .bind(keys)
         .fetch_all(conn)
         .await?;
-    let mut out: HashMap<String, Option<WorkId>> = keys.iter().map(|k| ((*k).to_owned(), None)).collect();
+    let mut out: HashMap<String, Option<WorkId>> =
+        keys.iter().map(|k| ((*k).to_owned(), None)).collect();
     for row in rows {
         out.insert(row.try_get(0)?, Some(WorkId(row.try_get(1)?)));
     }

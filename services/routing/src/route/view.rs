@@ -103,14 +103,20 @@ impl EventView {
             keys: self.keys.clone(),
             depth: self.depth.into(),
             attributes,
-            data: e.payload.as_ref().map(|p| bytes::Bytes::copy_from_slice(&p.bytes)),
+            data: e
+                .payload
+                .as_ref()
+                .map(|p| bytes::Bytes::copy_from_slice(&p.bytes)),
         }
     }
 
     /// Returns the Work that emitted it, which Weir wrote into its source (rule c01).
     #[must_use]
     pub fn emitter(&self) -> Option<WorkId> {
-        self.envelope.source.strip_prefix("work/").and_then(|id| id.parse().ok())
+        self.envelope
+            .source
+            .strip_prefix("work/")
+            .and_then(|id| id.parse().ok())
     }
 }
 
@@ -120,9 +126,11 @@ fn attribute_text(value: &Attribute) -> String {
         Attribute::Int(i) => i.to_string(),
         Attribute::Text(s) | Attribute::Uri(s) | Attribute::UriRef(s) => s.clone(),
         Attribute::Bytes(b) => b.iter().map(|b| format!("{b:02x}")).collect(),
-        Attribute::Time(seconds, nanos) => DateTime::<Utc>::from_timestamp(*seconds, nanos.cast_unsigned())
-            .map(|t| t.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true))
-            .unwrap_or_default(),
+        Attribute::Time(seconds, nanos) => {
+            DateTime::<Utc>::from_timestamp(*seconds, nanos.cast_unsigned())
+                .map(|t| t.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true))
+                .unwrap_or_default()
+        }
     }
 }
 
@@ -177,7 +185,9 @@ impl WorkView {
             binding: self.binding.clone(),
             attempts: self.attempts.into(),
             held_reason: self.held_reason.clone(),
-            created_at: self.created_at.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true),
+            created_at: self
+                .created_at
+                .to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true),
         }
     }
 }

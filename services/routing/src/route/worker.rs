@@ -84,7 +84,8 @@ impl Router {
                     let now = Instant::now();
                     resting.retain(|_, until| *until > now);
                     for (tenant, scope) in scopes {
-                        if resting.contains_key(&(tenant, scope)) || !active.insert((tenant, scope)) {
+                        if resting.contains_key(&(tenant, scope)) || !active.insert((tenant, scope))
+                        {
                             continue;
                         }
                         let (router, stop) = (self.clone(), shutdown.clone());
@@ -130,18 +131,34 @@ impl Router {
     /// Returns the scopes with undecided events: a skip scan, one index probe per scope.
     async fn scopes(&self) -> Result<Vec<(TenantId, ScopeId)>, Error> {
         let mut conn = self.context.db.acquire().await?;
-        let rows = sqlx::query(include_str!("sql/select_scopes.sql")).fetch_all(&mut *conn).await?;
-        rows.iter().map(|r| Ok((TenantId(r.try_get(0)?), ScopeId(r.try_get(1)?)))).collect()
+        let rows = sqlx::query(include_str!("sql/select_scopes.sql"))
+            .fetch_all(&mut *conn)
+            .await?;
+        rows.iter()
+            .map(|r| Ok((TenantId(r.try_get(0)?), ScopeId(r.try_get(1)?))))
+            .collect()
     }
 
     /// Works until nothing may be decided now, and returns how long to leave the scope alone.
-    async fn work(&self, tenant: TenantId, scope: ScopeId, shutdown: CancellationToken) -> Duration {
-        let known = self.joins.lock().unwrap_or_else(PoisonError::into_inner).remove(&(tenant, scope));
+    async fn work(
+        &self,
+        tenant: TenantId,
+        scope: ScopeId,
+        shutdown: CancellationToken,
+    ) -> Duration {
+        let known = self
+            .joins
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&(tenant, scope));
         let mut worker = Worker::new(self, tenant, scope, known.unwrap_or_default());
         let result = worker.run(shutdown).await;
         let joins = worker.into_joins();
         if !joins.is_empty() {
-            self.joins.lock().unwrap_or_else(PoisonError::into_inner).insert((tenant, scope), joins);
+            self.joins
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert((tenant, scope), joins);
         }
         match result {
             Ok(()) => self.poll,
@@ -156,7 +173,9 @@ impl Router {
 fn decides_in_process(generation: &Generation, scope: ScopeId) -> bool {
     let name = generation.scope_name(scope).unwrap_or_default();
     generation.compiled.scope(name).is_some_and(|s| {
-        s.routes.iter().all(|r| matches!(r.handler, crate::tenant::CompiledHandler::Cel(_)))
+        s.routes
+            .iter()
+            .all(|r| matches!(r.handler, crate::tenant::CompiledHandler::Cel(_)))
     })
 }
 
@@ -167,13 +186,21 @@ pub async fn proofs(
     scope: ScopeId,
 ) -> Result<Proofs, Error> {
     let name = generation.scope_name(scope).unwrap_or_default();
-    let Some(effective) = generation.compiled.scope(name) else { return Ok(Proofs::new()) };
-    let executors: BTreeSet<&str> =
-        effective.bindings.values().filter_map(|b| b.executor.as_deref()).collect();
+    let Some(effective) = generation.compiled.scope(name) else {
+        return Ok(Proofs::new());
+    };
+    let executors: BTreeSet<&str> = effective
+        .bindings
+        .values()
+        .filter_map(|b| b.executor.as_deref())
+        .collect();
     let executors: Vec<&str> = executors.into_iter().collect();
     let mut tx = db.snapshot().await?;
     let found = registrations(&mut tx, generation.tenant, &executors).await?;
-    Ok(found.into_iter().map(|(executor, r)| (executor, r.capabilities)).collect())
+    Ok(found
+        .into_iter()
+        .map(|(executor, r)| (executor, r.capabilities))
+        .collect())
 }
 
 /// Marks rows that stand behind a deferred one as deferred too (rule r10).
@@ -193,7 +220,12 @@ impl Command for MarkBehind<'_> {
             .bind(self.generation.tenant.0)
             .bind(self.scope.0)
             .bind(self.rows.iter().map(|(r, _)| r.seq).collect::<Vec<_>>())
-            .bind(self.rows.iter().map(|(_, h)| format!("behind {}", h.event)).collect::<Vec<_>>())
+            .bind(
+                self.rows
+                    .iter()
+                    .map(|(_, h)| format!("behind {}", h.event))
+                    .collect::<Vec<_>>(),
+            )
             .bind(self.rows.iter().map(|(_, h)| h.work.0).collect::<Vec<_>>())
             .bind(self.rows.iter().map(|(_, h)| h.attempt).collect::<Vec<_>>())
             .bind(self.generation.number)

@@ -10,7 +10,13 @@ pub(crate) struct Inspect;
 
 #[tonic::async_trait]
 impl InspectService for Inspect {
-    async fn diagnose(&self, _: Request<DiagnoseRequest>) -> Result<Response<DiagnoseResponse>, Status> {
-        Err(weir_rpc::unimplemented("weir.routing.v1.InspectService/Diagnose", "the doctor comes with a later version"))
+    async fn diagnose(
+        &self,
+        _: Request<DiagnoseRequest>,
+    ) -> Result<Response<DiagnoseResponse>, Status> {
+        Err(weir_rpc::unimplemented(
+            "weir.routing.v1.InspectService/Diagnose",
+            "the doctor comes with a later version",
+        ))
     }
 }

@@ -44,9 +44,9 @@ fn content(event: &EventRef, reason: &str) -> uuid::Uuid {
     let mut digest = weir_kernel::content::ContentDigest::default();
     match event {
         EventRef::Uid(uid) => digest.field("event", uid.0.as_bytes()),
-        EventRef::Identity(source, id) => {
-            digest.field("source", source.as_bytes()).field("id", id.as_bytes())
-        }
+        EventRef::Identity(source, id) => digest
+            .field("source", source.as_bytes())
+            .field("id", id.as_bytes()),
     };
     digest.field("reason", reason.as_bytes());
     digest.finish()
@@ -62,7 +62,8 @@ impl Routing {
         request_id: String,
     ) -> Result<RequestKey, Error> {
         required_text("reason", reason, MAX_TEXT).map_err(|v| Error::Invalid(vec![v]))?;
-        optional_identifier("request_id", &request_id, MAX_IDENTIFIER).map_err(|v| Error::Invalid(vec![v]))?;
+        optional_identifier("request_id", &request_id, MAX_IDENTIFIER)
+            .map_err(|v| Error::Invalid(vec![v]))?;
         let (tenant, _) = weir_ledger::tenant::resolve(&self.context.db, &caller.tenant).await?;
         Ok(RequestKey {
             tenant,
@@ -73,10 +74,16 @@ impl Routing {
         })
     }
 
-    async fn skip(&self, caller: &Caller, r: proto::SkipEventRequest) -> Result<proto::SkipEventResponse, Error> {
+    async fn skip(
+        &self,
+        caller: &Caller,
+        r: proto::SkipEventRequest,
+    ) -> Result<proto::SkipEventResponse, Error> {
         let event = EventRef::parse(&r.event, &r.source, &r.id)?;
         let method = "weir.gateway.v1.ControlService/SkipEvent";
-        let request = self.operator(caller, method, &event, &r.reason, r.request_id).await?;
+        let request = self
+            .operator(caller, method, &event, &r.reason, r.request_id)
+            .await?;
         let command = SkipEvent {
             tenant: request.tenant,
             event,
@@ -97,7 +104,9 @@ impl Routing {
     ) -> Result<proto::RerouteEventResponse, Error> {
         let event = EventRef::parse(&r.event, &r.source, &r.id)?;
         let method = "weir.gateway.v1.ControlService/RerouteEvent";
-        let request = self.operator(caller, method, &event, &r.reason, r.request_id).await?;
+        let request = self
+            .operator(caller, method, &event, &r.reason, r.request_id)
+            .await?;
         let command = RerouteEvent {
             tenant: request.tenant,
             event,
@@ -112,13 +121,18 @@ impl Routing {
 
     /// Waits until the loop decided the event, counted a failure of it or set it aside (rule r16). What it was held
     /// for may be over: then it is decided now, and the old failure is no answer.
-    async fn route(&self, caller: &Caller, r: proto::RouteEventRequest) -> Result<proto::RouteEventResponse, Error> {
+    async fn route(
+        &self,
+        caller: &Caller,
+        r: proto::RouteEventRequest,
+    ) -> Result<proto::RouteEventResponse, Error> {
         let event = EventRef::parse(&r.event, &r.source, &r.id)?;
         let deadline = tokio::time::Instant::now() + DECIDE;
         loop {
             let woken = self.hints.routed.notified();
             self.hints.accepted.tell();
-            let (tenant, generation) = weir_ledger::tenant::resolve(&self.context.db, &caller.tenant).await?;
+            let (tenant, generation) =
+                weir_ledger::tenant::resolve(&self.context.db, &caller.tenant).await?;
             let found = query::event::read(&self.context.db, tenant, &event, false).await?;
             let settled = !found.is_pending() || self.set_aside(tenant, generation, &found).await?;
             if settled || tokio::time::Instant::now() >= deadline {
@@ -142,9 +156,19 @@ impl Routing {
         event: &query::event::EventRecord,
     ) -> Result<bool, Error> {
         let mut conn = self.context.db.acquire().await?;
-        let rows = pending(&mut conn, tenant, event.scope_id, event.seq - 1, generation, 1).await?;
+        let rows = pending(
+            &mut conn,
+            tenant,
+            event.scope_id,
+            event.seq - 1,
+            generation,
+            1,
+        )
+        .await?;
         // Its row is gone when it was decided meanwhile.
-        Ok(rows.first().is_some_and(|row| row.seq == event.seq && !row.due))
+        Ok(rows
+            .first()
+            .is_some_and(|row| row.seq == event.seq && !row.due))
     }
 }
 
@@ -159,7 +183,10 @@ impl RoutingService for Routing {
         request: Request<proto::RouteEventRequest>,
     ) -> Result<Response<proto::RouteEventResponse>, Status> {
         let caller = Caller::from_request(&request)?;
-        self.route(&caller, request.into_inner()).await.map(Response::new).map_err(status)
+        self.route(&caller, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn skip_event(
@@ -167,7 +194,10 @@ impl RoutingService for Routing {
         request: Request<proto::SkipEventRequest>,
     ) -> Result<Response<proto::SkipEventResponse>, Status> {
         let caller = Caller::from_request(&request)?;
-        self.skip(&caller, request.into_inner()).await.map(Response::new).map_err(status)
+        self.skip(&caller, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn reroute_event(
@@ -175,7 +205,10 @@ impl RoutingService for Routing {
         request: Request<proto::RerouteEventRequest>,
     ) -> Result<Response<proto::RerouteEventResponse>, Status> {
         let caller = Caller::from_request(&request)?;
-        self.reroute(&caller, request.into_inner()).await.map(Response::new).map_err(status)
+        self.reroute(&caller, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn trace(
@@ -184,52 +217,76 @@ impl RoutingService for Routing {
     ) -> Result<Response<proto::TraceResponse>, Status> {
         let caller = Caller::from_request(&request)?;
         let max = self.publisher.max_payload();
-        crate::trace::trace(&self.context, &self.generations, &caller, request.into_inner(), max)
-            .await
-            .map(Response::new)
-            .map_err(status)
+        crate::trace::trace(
+            &self.context,
+            &self.generations,
+            &caller,
+            request.into_inner(),
+            max,
+        )
+        .await
+        .map(Response::new)
+        .map_err(status)
     }
 
     async fn bulk_skip(
         &self,
         _: Request<proto::BulkSkipRequest>,
     ) -> Result<Response<Self::BulkSkipStream>, Status> {
-        Err(unimplemented("weir.routing.v1.RoutingService/BulkSkip", LATER))
+        Err(unimplemented(
+            "weir.routing.v1.RoutingService/BulkSkip",
+            LATER,
+        ))
     }
 
     async fn bulk_reroute(
         &self,
         _: Request<proto::BulkRerouteRequest>,
     ) -> Result<Response<Self::BulkRerouteStream>, Status> {
-        Err(unimplemented("weir.routing.v1.RoutingService/BulkReroute", LATER))
+        Err(unimplemented(
+            "weir.routing.v1.RoutingService/BulkReroute",
+            LATER,
+        ))
     }
 
     async fn trace_candidate(
         &self,
         _: Request<proto::TraceCandidateRequest>,
     ) -> Result<Response<proto::TraceCandidateResponse>, Status> {
-        Err(unimplemented("weir.routing.v1.RoutingService/TraceCandidate", LATER))
+        Err(unimplemented(
+            "weir.routing.v1.RoutingService/TraceCandidate",
+            LATER,
+        ))
     }
 
     async fn list_samples(
         &self,
         _: Request<proto::ListSamplesRequest>,
     ) -> Result<Response<proto::ListSamplesResponse>, Status> {
-        Err(unimplemented("weir.routing.v1.RoutingService/ListSamples", LATER))
+        Err(unimplemented(
+            "weir.routing.v1.RoutingService/ListSamples",
+            LATER,
+        ))
     }
 
     async fn explain(
         &self,
         _: Request<proto::ExplainRequest>,
     ) -> Result<Response<proto::ExplainResponse>, Status> {
-        Err(unimplemented("weir.routing.v1.RoutingService/Explain", LATER))
+        Err(unimplemented(
+            "weir.routing.v1.RoutingService/Explain",
+            LATER,
+        ))
     }
 
     async fn what_if(
         &self,
         _: Request<proto::WhatIfRequest>,
     ) -> Result<Response<Self::WhatIfStream>, Status> {
-        Err(unimplemented("weir.routing.v1.RoutingService/WhatIf", LATER))
+        Err(unimplemented(
+            "weir.routing.v1.RoutingService/WhatIf",
+            LATER,
+        ))
     }
 
     async fn hint(

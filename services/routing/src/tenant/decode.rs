@@ -7,8 +7,8 @@ use super::{
     fields::{Fields, Reading},
     model::{
         Binding, Brake, Capability, Concurrency, ConcurrencyKey, DEFAULT_TIMEOUT, Document,
-        Fallback, Handler, KeyRule, Limits, Match, NamedHandler, OnParentCancel, Policy,
-        Route, Scope, SelfPolicy, Source, Webhook, WebhookKind,
+        Fallback, Handler, KeyRule, Limits, Match, NamedHandler, OnParentCancel, Policy, Route,
+        Scope, SelfPolicy, Source, Webhook, WebhookKind,
     },
     problem::Problem,
     tree::{self, Located},

@@ -170,7 +170,10 @@ fn newest(base: &Path, prefix: &str, suffix: &str) -> Option<PathBuf> {
     found.pop().map(|(_, directory)| directory)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the search path is the environment's")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the search path is the environment's"
+)]
 fn on_path() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).find_map(|folder| {

@@ -314,7 +314,10 @@ async fn databases(admin: &mut PgConnection) -> Result<Vec<(String, Option<Strin
         .map_err(Error::sql("list the databases"))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the age of leftovers, no time of the domain")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the age of leftovers, no time of the domain"
+)]
 async fn comment_use(admin: &mut PgConnection, name: &str) -> Result<(), Error> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -332,7 +335,10 @@ fn last_used(comment: Option<&str>) -> Option<u64> {
     comment?.strip_prefix(COMMENT)?.parse().ok()
 }
 
-#[expect(clippy::disallowed_methods, reason = "the age of leftovers, no time of the domain")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the age of leftovers, no time of the domain"
+)]
 fn age(unix_seconds: u64) -> Duration {
     UNIX_EPOCH
         .checked_add(Duration::from_secs(unix_seconds))

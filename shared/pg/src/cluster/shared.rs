@@ -119,7 +119,10 @@ impl SharedCluster {
         }
 
         let users = locked(home.join("users"), account.clone(), File::lock_shared).await?;
-        #[expect(clippy::disallowed_methods, reason = "a file's time, no time of the domain")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a file's time, no time of the domain"
+        )]
         let now = SystemTime::now();
         users
             .set_modified(now)

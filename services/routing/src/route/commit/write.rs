@@ -66,7 +66,9 @@ pub(super) async fn write(
     groups: &[&Evaluated],
     locked: &HashMap<WorkId, Locked>,
 ) -> Result<(), Error> {
-    let at: DateTime<Utc> = sqlx::query_scalar("SELECT weir.clock()").fetch_one(tx.conn()).await?;
+    let at: DateTime<Utc> = sqlx::query_scalar("SELECT weir.clock()")
+        .fetch_one(tx.conn())
+        .await?;
     let mut batch = Batch::default();
     for group in groups {
         for (key, (work, _)) in &group.attached {
@@ -101,7 +103,13 @@ impl Batch {
     ) {
         match fate {
             Fate::Waits => {}
-            Fate::Retry { slot, code, error, failures, wait } => self.undecided.push(Undecided {
+            Fate::Retry {
+                slot,
+                code,
+                error,
+                failures,
+                wait,
+            } => self.undecided.push(Undecided {
                 state: PendingState::Backoff,
                 failures: Some(*failures),
                 wait_ms: i64::try_from(wait.as_millis()).ok(),
@@ -119,15 +127,25 @@ impl Batch {
             }),
             Fate::Conflict(works) => {
                 // It may have been a Work's last unrouted input (rule l06); those it saw are locked.
-                self.left.extend(works.iter().filter(|w| group.versions.contains_key(w)));
+                self.left
+                    .extend(works.iter().filter(|w| group.versions.contains_key(w)));
                 self.undecided.push(Undecided {
                     state: PendingState::Conflict,
                     reason: Some("belongs to more than one work".to_owned()),
-                    conflict: works.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+                    conflict: works
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>()
+                        .join(","),
                     ..Undecided::new(row.seq)
                 });
             }
-            Fate::Decided { effect, starts, refusals, attempts } => {
+            Fate::Decided {
+                effect,
+                starts,
+                refusals,
+                attempts,
+            } => {
                 self.decide(generation, scope, group, row, (effect, *starts), locked);
                 if let Some(record) = self.records.last_mut()
                     && *attempts > 0
@@ -137,7 +155,9 @@ impl Batch {
                 if !refusals.is_empty() {
                     let declined: Vec<(RouteId, String)> = refusals
                         .iter()
-                        .filter_map(|(slot, reason)| Some((generation.route_id(scope, slot)?, reason.clone())))
+                        .filter_map(|(slot, reason)| {
+                            Some((generation.route_id(scope, slot)?, reason.clone()))
+                        })
                         .collect();
                     let (packed, truncated) = refusals::pack(&declined);
                     self.refusals.push((row.uid, packed, truncated));
@@ -164,7 +184,11 @@ impl Batch {
                 record.work = starts;
                 let Some(work) = starts else { return };
                 let priority = self.input(generation, scope, group, row, work, selected, None);
-                self.effects.works.push(NewWork { work, priority, cause: row.uid });
+                self.effects.works.push(NewWork {
+                    work,
+                    priority,
+                    cause: row.uid,
+                });
             }
             Effect::Input(work, selected) => {
                 record.select(generation, scope, selected);
@@ -175,8 +199,13 @@ impl Batch {
                     Policy::Queue | Policy::Drop => None,
                 };
                 // The version was revalidated, so the attempt seen is the one that runs.
-                let attempt = locked.get(work).and_then(|l| l.ready.as_ref()).map(|r| (r.attempt, r.epoch));
-                let intent = kind.zip(attempt).map(|(kind, (attempt, epoch))| (kind, attempt, epoch));
+                let attempt = locked
+                    .get(work)
+                    .and_then(|l| l.ready.as_ref())
+                    .map(|r| (r.attempt, r.epoch));
+                let intent = kind
+                    .zip(attempt)
+                    .map(|(kind, (attempt, epoch))| (kind, attempt, epoch));
                 self.input(generation, scope, group, row, *work, selected, intent);
             }
             Effect::Drop(work, selected) => {
@@ -195,7 +224,12 @@ impl Batch {
                 record.reason = Some("terminal".to_owned());
                 record.work = Some(*work);
             }
-            Effect::Failed { work, slot, code, error } => {
+            Effect::Failed {
+                work,
+                slot,
+                code,
+                error,
+            } => {
                 record.disposition = Disposition::Failed;
                 record.reason = Some(code.as_str().to_owned());
                 record.error = Some(error.clone());
@@ -220,8 +254,13 @@ impl Batch {
         selected: &Selected,
         intent: Option<(IntentKind, i32, i64)>,
     ) -> i16 {
-        let name = selected.binding.and_then(|b| generation.binding_name(b)).map(|(_, name)| name);
-        let priority = name.and_then(|n| generation.settings(scope, n)).map_or(0, |s| s.priority);
+        let name = selected
+            .binding
+            .and_then(|b| generation.binding_name(b))
+            .map(|(_, name)| name);
+        let priority = name
+            .and_then(|n| generation.settings(scope, n))
+            .map_or(0, |s| s.priority);
         let binding = selected.binding.unwrap_or(BindingId(0));
         self.effects.inputs.push(NewInput {
             work,
@@ -244,8 +283,14 @@ impl Batch {
             let attached = self.effects.keys.get(key).copied();
             attached.or_else(|| group.owners.get(key).copied().flatten())
         };
-        let marks = row.keys.iter().filter_map(owner).chain(row.target).map(work_marker);
-        self.gone_keys.extend(row.keys.iter().cloned().chain(marks).map(|k| (k, row.seq)));
+        let marks = row
+            .keys
+            .iter()
+            .filter_map(owner)
+            .chain(row.target)
+            .map(work_marker);
+        self.gone_keys
+            .extend(row.keys.iter().cloned().chain(marks).map(|k| (k, row.seq)));
     }
 
     async fn write_decided(
@@ -267,15 +312,29 @@ impl Batch {
             .bind(r.iter().map(|r| r.work.map(|w| w.0)).collect::<Vec<_>>())
             .bind(r.iter().map(|r| r.route.map(|x| x.0)).collect::<Vec<_>>())
             .bind(r.iter().map(|r| r.binding.map(|b| b.0)).collect::<Vec<_>>())
-            .bind(r.iter().map(|r| r.policy.map(Policy::code)).collect::<Vec<_>>())
+            .bind(
+                r.iter()
+                    .map(|r| r.policy.map(Policy::code))
+                    .collect::<Vec<_>>(),
+            )
             .bind(r.iter().map(|r| r.reason.as_deref()).collect::<Vec<_>>())
             .bind(r.iter().map(|r| r.error.as_deref()).collect::<Vec<_>>())
             .bind(r.iter().map(|r| r.attempts).collect::<Vec<_>>())
             .bind(generation.number)
-            .bind(self.gone_keys.iter().map(|k| k.0.as_str()).collect::<Vec<_>>())
+            .bind(
+                self.gone_keys
+                    .iter()
+                    .map(|k| k.0.as_str())
+                    .collect::<Vec<_>>(),
+            )
             .bind(self.gone_keys.iter().map(|k| k.1).collect::<Vec<_>>())
             .bind(self.refusals.iter().map(|x| x.0.0).collect::<Vec<_>>())
-            .bind(self.refusals.iter().map(|x| x.1.as_slice()).collect::<Vec<_>>())
+            .bind(
+                self.refusals
+                    .iter()
+                    .map(|x| x.1.as_slice())
+                    .collect::<Vec<_>>(),
+            )
             .bind(self.refusals.iter().map(|x| x.2).collect::<Vec<_>>())
             .execute(tx.conn())
             .await?;
@@ -298,7 +357,11 @@ impl Batch {
             .bind(u.iter().map(|u| u.seq).collect::<Vec<_>>())
             .bind(u.iter().map(|u| u.state.code()).collect::<Vec<_>>())
             .bind(u.iter().map(|u| u.reason.as_deref()).collect::<Vec<_>>())
-            .bind(u.iter().map(|u| u.work.map(|w| w.0)).collect::<Vec<Option<Uuid>>>())
+            .bind(
+                u.iter()
+                    .map(|u| u.work.map(|w| w.0))
+                    .collect::<Vec<Option<Uuid>>>(),
+            )
             .bind(u.iter().map(|u| u.attempt).collect::<Vec<_>>())
             .bind(u.iter().map(|u| u.conflict.as_str()).collect::<Vec<_>>())
             .bind(u.iter().map(|u| u.failures).collect::<Vec<_>>())
@@ -361,4 +424,3 @@ impl Record {
         self.reason = Some(selected.reason.clone());
     }
 }
-

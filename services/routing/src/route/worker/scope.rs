@@ -66,12 +66,17 @@ impl<'a> Worker<'a> {
             if self.evaluating.is_empty() {
                 return Ok(());
             }
-            let ready = tokio::select! {
+            let first = tokio::select! {
                 () = shutdown.cancelled() => return Ok(()),
                 // New events can be decided while slow groups are in evaluation.
-                () = self.router.arrived.notified(), if self.evaluating.len() < MAX_IN_EVALUATION => Vec::new(),
-                () = tokio::time::sleep(self.router.poll) => Vec::new(),
-                ready = gather(&mut self.evaluating) => ready,
+                () = self.router.arrived.notified(), if self.evaluating.len() < MAX_IN_EVALUATION => None,
+                () = tokio::time::sleep(self.router.poll) => None,
+                finished = self.evaluating.join_next_with_id() => finished,
+            };
+            // Outside the choice above: what was taken and then cancelled would stay busy.
+            let ready = match first {
+                Some(first) => gather(first, &mut self.evaluating).await,
+                None => Vec::new(),
             };
             self.finish(&generation, ready).await?;
         }
@@ -83,28 +88,57 @@ impl<'a> Worker<'a> {
         let (mut floor, mut members, mut bytes) = (0, 0, 0);
         let mut blocked = Blocked::default();
         let mut standing: HashSet<i64> = HashSet::new();
-        while members < MAX_MEMBERS && bytes < MAX_PASS_BYTES && self.evaluating.len() < MAX_IN_EVALUATION {
+        while members < MAX_MEMBERS
+            && bytes < MAX_PASS_BYTES
+            && self.evaluating.len() < MAX_IN_EVALUATION
+        {
             let mut conn = self.router.context.db.acquire().await?;
-            let rows =
-                pending(&mut conn, self.tenant, self.scope, floor, generation.number, WINDOW).await?;
+            let rows = pending(
+                &mut conn,
+                self.tenant,
+                self.scope,
+                floor,
+                generation.number,
+                WINDOW,
+            )
+            .await?;
             let Some(last) = rows.last() else { break };
             floor = last.seq;
             standing.extend(rows.iter().map(|r| r.seq));
             let full = i64::try_from(rows.len()).unwrap_or(0) == WINDOW;
-            let tied: Vec<&String> = rows.iter().filter_map(|r| self.joins.get(&r.seq)).flatten().collect();
-            let keys: BTreeSet<&str> =
-                rows.iter().flat_map(|r| &r.keys).chain(tied).map(String::as_str).collect();
+            let tied: Vec<&String> = rows
+                .iter()
+                .filter_map(|r| self.joins.get(&r.seq))
+                .flatten()
+                .collect();
+            let keys: BTreeSet<&str> = rows
+                .iter()
+                .flat_map(|r| &r.keys)
+                .chain(tied)
+                .map(String::as_str)
+                .collect();
             let works: BTreeSet<WorkId> = rows.iter().filter_map(|r| r.target).collect();
             let snapshot = Snapshot::load(&mut conn, generation, self.scope, &keys, &works).await?;
-            let Plan { groups, behind } =
-                plan(rows, &snapshot.owners, &self.joins, &self.busy, &mut blocked);
+            let Plan { groups, behind } = plan(
+                rows,
+                &snapshot.owners,
+                &self.joins,
+                &self.busy,
+                &mut blocked,
+            );
             drop(conn);
             if !behind.is_empty() {
-                let command = MarkBehind { generation, scope: self.scope, rows: &behind };
+                let command = MarkBehind {
+                    generation,
+                    scope: self.scope,
+                    rows: &behind,
+                };
                 self.router.context.db.run(&command).await?;
             }
             members += groups.iter().map(Vec::len).sum::<usize>();
-            bytes += self.start(generation, groups, &snapshot, MAX_PASS_BYTES - bytes).await?;
+            bytes += self
+                .start(generation, groups, &snapshot, MAX_PASS_BYTES - bytes)
+                .await?;
             if !full {
                 // All of the scope was read: what is not there any more was decided elsewhere.
                 self.losses.retain(|seq, _| standing.contains(seq));
@@ -141,7 +175,8 @@ impl<'a> Worker<'a> {
             let refs: Vec<&PendingRow> = group.iter().collect();
             let all = events(&mut conn, self.tenant, self.scope, &name, &refs).await?;
             drop(conn);
-            self.start_group(generation, group, all, snapshot, &proofs).await?;
+            self.start_group(generation, group, all, snapshot, &proofs)
+                .await?;
         }
         Ok(used)
     }
@@ -155,18 +190,33 @@ impl<'a> Worker<'a> {
         proofs: &Arc<Proofs>,
     ) -> Result<(), Error> {
         let seqs: Vec<i64> = group.iter().map(|r| r.seq).collect();
-        let joins: Joins =
-            seqs.iter().filter_map(|s| Some((*s, self.joins.get(s)?.clone()))).collect();
+        let joins: Joins = seqs
+            .iter()
+            .filter_map(|s| Some((*s, self.joins.get(s)?.clone())))
+            .collect();
         let lost_often = self.losses.get(&seqs[0]).is_some_and(|n| *n >= MAX_LOSSES);
         self.busy.extend(&seqs);
         if lost_often && decides_in_process(generation, self.scope) {
-            return self.decide_locked(generation, group, &all, proofs, &joins).await;
+            return self
+                .decide_locked(generation, group, &all, proofs, &joins)
+                .await;
         }
         let (context, scope) = (self.router.context.clone(), self.scope);
         let snapshot = of_group(snapshot, &group, &joins);
         let (generation, proofs) = (Arc::clone(generation), Arc::clone(proofs));
         let task = self.evaluating.spawn(async move {
-            evaluate(&context, &generation, scope, group, &all, snapshot, &proofs, &joins, false).await
+            evaluate(
+                &context,
+                &generation,
+                scope,
+                group,
+                &all,
+                snapshot,
+                &proofs,
+                &joins,
+                false,
+            )
+            .await
         });
         self.rows.insert(task.id(), seqs);
         Ok(())
@@ -207,7 +257,11 @@ impl<'a> Worker<'a> {
 
     /// Takes finished evaluations: commits them, those of one generation together, and sets aside what cannot be
     /// evaluated, so that it harms no neighbour.
-    async fn finish(&mut self, generation: &Arc<Generation>, ready: Vec<Evaluation>) -> Result<(), Error> {
+    async fn finish(
+        &mut self,
+        generation: &Arc<Generation>,
+        ready: Vec<Evaluation>,
+    ) -> Result<(), Error> {
         let mut groups: Vec<Evaluated> = Vec::with_capacity(ready.len());
         for evaluation in ready {
             match evaluation {
@@ -217,11 +271,13 @@ impl<'a> Worker<'a> {
                 }
                 Ok((id, Err(error))) => {
                     let seqs = self.rows.remove(&id).unwrap_or_default();
-                    self.aside(generation, &seqs, FailureCode::HandlerFailed, &error).await?;
+                    self.aside(generation, &seqs, FailureCode::HandlerFailed, &error)
+                        .await?;
                 }
                 Err(panic) => {
                     let seqs = self.rows.remove(&panic.id()).unwrap_or_default();
-                    self.aside(generation, &seqs, FailureCode::HandlerFailed, &panic).await?;
+                    self.aside(generation, &seqs, FailureCode::HandlerFailed, &panic)
+                        .await?;
                 }
             }
         }
@@ -251,7 +307,11 @@ impl<'a> Worker<'a> {
 
     async fn commit(&mut self, batch: &[Evaluated]) -> Result<(), Error> {
         let generation = Arc::clone(&batch[0].generation);
-        let whole = CommitGroups { generation: &generation, scope: self.scope, groups: batch };
+        let whole = CommitGroups {
+            generation: &generation,
+            scope: self.scope,
+            groups: batch,
+        };
         match self.router.context.db.run(&whole).await {
             Ok(results) => {
                 for (group, result) in batch.iter().zip(results) {
@@ -259,14 +319,17 @@ impl<'a> Worker<'a> {
                 }
             }
             // One of them may be at fault: each for itself.
-            Err(Error::Db(weir_pg::Error::Query(_)) | Error::Work(_) | Error::Ledger(_)) if batch.len() > 1 => {
+            Err(Error::Db(weir_pg::Error::Query(_)) | Error::Work(_) | Error::Ledger(_))
+                if batch.len() > 1 =>
+            {
                 for group in batch {
                     self.commit_alone(&generation, group).await?;
                 }
             }
             Err(error) if batch.len() == 1 && is_of_the_group(&error) => {
                 let seqs: Vec<i64> = batch[0].rows.iter().map(|r| r.seq).collect();
-                self.aside(&generation, &seqs, FailureCode::HandlerFailed, &error).await?;
+                self.aside(&generation, &seqs, FailureCode::HandlerFailed, &error)
+                    .await?;
             }
             Err(error) => return Err(error),
         }
@@ -274,9 +337,17 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    async fn commit_alone(&mut self, generation: &Arc<Generation>, group: &Evaluated) -> Result<(), Error> {
+    async fn commit_alone(
+        &mut self,
+        generation: &Arc<Generation>,
+        group: &Evaluated,
+    ) -> Result<(), Error> {
         let groups = std::slice::from_ref(group);
-        let command = CommitGroups { generation, scope: self.scope, groups };
+        let command = CommitGroups {
+            generation,
+            scope: self.scope,
+            groups,
+        };
         match self.router.context.db.run(&command).await {
             Ok(mut results) => {
                 let result = results.pop().unwrap_or(Commit::Stale);
@@ -284,7 +355,8 @@ impl<'a> Worker<'a> {
             }
             Err(error) if is_of_the_group(&error) => {
                 let seqs: Vec<i64> = group.rows.iter().map(|r| r.seq).collect();
-                self.aside(generation, &seqs, FailureCode::HandlerFailed, &error).await
+                self.aside(generation, &seqs, FailureCode::HandlerFailed, &error)
+                    .await
             }
             Err(error) => Err(error),
         }
@@ -313,7 +385,10 @@ impl<'a> Worker<'a> {
         match result {
             Commit::Done => {}
             Commit::Stale => {
-                self.router.generations.refresh(&generation.tenant_name).await?;
+                self.router
+                    .generations
+                    .refresh(&generation.tenant_name)
+                    .await?;
             }
             Commit::Lost(ties) => {
                 metrics::counter!("weir_routing_groups_lost_total").increment(1);
@@ -335,7 +410,12 @@ impl<'a> Worker<'a> {
         error: &(dyn std::error::Error + Sync),
     ) -> Result<(), Error> {
         tracing::error!(error = %error, "a group of events cannot be decided; it backs off");
-        let command = SetAside { generation, scope: self.scope, seqs, code };
+        let command = SetAside {
+            generation,
+            scope: self.scope,
+            seqs,
+            code,
+        };
         self.router.context.db.run(&command).await?;
         self.done(seqs, false);
         Ok(())
@@ -353,11 +433,12 @@ fn is_of_the_group(error: &Error) -> bool {
     )
 }
 
-/// Waits for a finished group and takes what finishes within a moment.
-async fn gather(evaluating: &mut JoinSet<Result<Evaluated, Error>>) -> Vec<Evaluation> {
-    let mut ready = Vec::new();
-    let Some(first) = evaluating.join_next_with_id().await else { return ready };
-    ready.push(first);
+/// Takes with a finished group what else finishes within a moment.
+async fn gather(
+    first: Evaluation,
+    evaluating: &mut JoinSet<Result<Evaluated, Error>>,
+) -> Vec<Evaluation> {
+    let mut ready = vec![first];
     let deadline = tokio::time::sleep(GATHER);
     tokio::pin!(deadline);
     while ready.len() < MAX_IN_EVALUATION {
@@ -373,10 +454,23 @@ async fn gather(evaluating: &mut JoinSet<Result<Evaluated, Error>>) -> Vec<Evalu
 
 /// Cuts the pass's snapshot down to what a group can see, so that others' changes do not lose it.
 fn of_group(snapshot: &Snapshot, rows: &[PendingRow], joins: &Joins) -> Snapshot {
-    let keys = rows.iter().flat_map(|r| r.keys.iter().chain(joins.get(&r.seq).into_iter().flatten()));
-    let owners: HashMap<String, Option<WorkId>> =
-        keys.map(|k| (k.clone(), snapshot.owners.get(k).copied().flatten())).collect();
-    let works = owners.values().flatten().copied().chain(rows.iter().filter_map(|r| r.target));
-    let works = works.filter_map(|w| Some((w, snapshot.works.get(&w)?.clone()))).collect();
-    Snapshot { at: snapshot.at, owners, works }
+    let keys = rows
+        .iter()
+        .flat_map(|r| r.keys.iter().chain(joins.get(&r.seq).into_iter().flatten()));
+    let owners: HashMap<String, Option<WorkId>> = keys
+        .map(|k| (k.clone(), snapshot.owners.get(k).copied().flatten()))
+        .collect();
+    let works = owners
+        .values()
+        .flatten()
+        .copied()
+        .chain(rows.iter().filter_map(|r| r.target));
+    let works = works
+        .filter_map(|w| Some((w, snapshot.works.get(&w)?.clone())))
+        .collect();
+    Snapshot {
+        at: snapshot.at,
+        owners,
+        works,
+    }
 }

@@ -36,12 +36,24 @@ scopes:
 "#;
 
 /// Publishes an event with data into scope `s` and returns its uid.
-pub(crate) async fn publish(weir: &Weir, id: &str, kind: &str, data: &str, keys: &[&str]) -> String {
-    weir.try_publish("s", event(id, kind, data), keys).await.expect("accepted").uid
+pub(crate) async fn publish(
+    weir: &Weir,
+    id: &str,
+    kind: &str,
+    data: &str,
+    keys: &[&str],
+) -> String {
+    weir.try_publish("s", event(id, kind, data), keys)
+        .await
+        .expect("accepted")
+        .uid
 }
 
 /// Publishes into `s` what shall be decided in one pass, in order, and returns the uids.
-pub(crate) async fn publish_together(weir: &Weir, items: &[(&str, &str, &str, &[&str])]) -> Vec<String> {
+pub(crate) async fn publish_together(
+    weir: &Weir,
+    items: &[(&str, &str, &str, &[&str])],
+) -> Vec<String> {
     let item = |(id, kind, data, keys): &(&str, &str, &str, &[&str])| routing::PublishItem {
         event: Some(event(id, kind, data)),
         keys: keys.iter().map(|k| (*k).to_owned()).collect(),
@@ -52,8 +64,18 @@ pub(crate) async fn publish_together(weir: &Weir, items: &[(&str, &str, &str, &[
         events: items.iter().map(item).collect(),
         atomic: true,
     };
-    let answer = weir.user.events().publish_batch(request).await.expect("accepted").into_inner();
-    answer.results.into_iter().map(|r| r.accepted.expect("all or none").uid).collect()
+    let answer = weir
+        .user
+        .events()
+        .publish_batch(request)
+        .await
+        .expect("accepted")
+        .into_inner();
+    answer
+        .results
+        .into_iter()
+        .map(|r| r.accepted.expect("all or none").uid)
+        .collect()
 }
 
 /// Starts a Work with a key, claims it, and returns both.
@@ -64,41 +86,77 @@ pub(crate) async fn running(weir: &Weir, id: &str, key: &str) -> (String, lifecy
 
 /// Reads an event with its record or its pending state.
 pub(crate) async fn read(weir: &Weir, uid: &str) -> Event {
-    let request = routing::GetEventRequest { event: uid.to_owned(), ..Default::default() };
-    weir.user.events().get_event(request).await.expect("known").into_inner().event.expect("always there")
+    let request = routing::GetEventRequest {
+        event: uid.to_owned(),
+        ..Default::default()
+    };
+    weir.user
+        .events()
+        .get_event(request)
+        .await
+        .expect("known")
+        .into_inner()
+        .event
+        .expect("always there")
 }
 
 /// Waits until an event is decided, without asking for it.
 pub(crate) async fn decided(weir: &Weir, uid: &str) -> RouteRecord {
-    weir.db.wait_until("an event is decided", async |_| read(weir, uid).await.route.is_some()).await;
+    weir.db
+        .wait_until("an event is decided", async |_| {
+            read(weir, uid).await.route.is_some()
+        })
+        .await;
     read(weir, uid).await.route.expect("just seen")
 }
 
 /// Waits until an event stands aside in a state.
 pub(crate) async fn stands(weir: &Weir, uid: &str, state: PendingState) {
-    let there = async |_: &_| read(weir, uid).await.pending.is_some_and(|p| p.state() == state);
+    let there = async |_: &_| {
+        read(weir, uid)
+            .await
+            .pending
+            .is_some_and(|p| p.state() == state)
+    };
     weir.db.wait_until("an event stands aside", there).await;
 }
 
 /// Waits until a call of the script about an event hangs.
 pub(crate) async fn hanging(weir: &Weir, id: &str) {
-    weir.db.wait_until("the handler hangs", async |_| weir.handlers.script.hanging(id) > 0).await;
+    weir.db
+        .wait_until("the handler hangs", async |_| {
+            weir.handlers.script.hanging(id) > 0
+        })
+        .await;
 }
 
 /// Says that an event is undecided and nobody decided anything about it.
 pub(crate) async fn untouched(weir: &Weir, uid: &str) -> bool {
-    read(weir, uid).await.pending.is_some_and(|p| p.state() == PendingState::Due && p.failures == 0)
+    read(weir, uid)
+        .await
+        .pending
+        .is_some_and(|p| p.state() == PendingState::Due && p.failures == 0)
 }
 
 /// Fails an attempt.
-pub(crate) async fn fail(weir: &Weir, work: &lifecycle::ClaimedWork, kind: FailureKind) -> WorkState {
+pub(crate) async fn fail(
+    weir: &Weir,
+    work: &lifecycle::ClaimedWork,
+    kind: FailureKind,
+) -> WorkState {
     let request = lifecycle::FailRequest {
         lease: work.lease.clone(),
         kind: kind.into(),
         error: "test".to_owned(),
         retry_after: None,
     };
-    weir.user.executor().fail(request).await.expect("it has the lease").into_inner().state()
+    weir.user
+        .executor()
+        .fail(request)
+        .await
+        .expect("it has the lease")
+        .into_inner()
+        .state()
 }
 
 /// Creates a Work as an operator does.

@@ -10,7 +10,12 @@ use super::script::Say;
 use crate::support::Weir;
 
 fn states(weir: &Weir, id: &str) -> Vec<Option<String>> {
-    weir.handlers.script.calls(id).into_iter().map(|c| c.state).collect()
+    weir.handlers
+        .script
+        .calls(id)
+        .into_iter()
+        .map(|c| c.state)
+        .collect()
 }
 
 fn state(name: &str) -> Option<String> {
@@ -32,7 +37,10 @@ async fn r01_a_decision_is_made_afresh_when_its_work_moved_meanwhile() {
     let claimed = weir.claim().await.expect("ready");
     script.open("claimed");
     let record = weir.record(&uid).await;
-    assert_eq!((record.disposition(), record.work.as_str()), (Disposition::Inject, work.as_str()));
+    assert_eq!(
+        (record.disposition(), record.work.as_str()),
+        (Disposition::Inject, work.as_str())
+    );
     assert_eq!(states(&weir, "claimed"), [state("ready"), state("running")]);
     assert_eq!(weir.count("intent").await, 1);
 
@@ -44,8 +52,15 @@ async fn r01_a_decision_is_made_afresh_when_its_work_moved_meanwhile() {
     fail(&weir, &claimed, FailureKind::Permanent).await;
     script.open("ended");
     let record = weir.record(&uid).await;
-    assert_eq!((record.disposition(), record.work.as_str()), (Disposition::Terminal, work.as_str()));
-    assert_eq!(states(&weir, "ended"), [state("running")], "no route is asked about terminal work");
+    assert_eq!(
+        (record.disposition(), record.work.as_str()),
+        (Disposition::Terminal, work.as_str())
+    );
+    assert_eq!(
+        states(&weir, "ended"),
+        [state("running")],
+        "no route is asked about terminal work"
+    );
     assert_eq!(weir.inputs(&work).await.len(), 2);
     weir.stop().await;
 }
@@ -62,21 +77,28 @@ async fn r01_a_decision_is_made_afresh_when_a_key_got_an_owner_or_the_configurat
     let owner = create(&weir, "b", &["k"]).await.expect("created");
     script.open("keyed");
     let record = weir.record(&uid).await;
-    assert_eq!((record.disposition(), &record.work), (Disposition::Queue, &owner.work));
+    assert_eq!(
+        (record.disposition(), &record.work),
+        (Disposition::Queue, &owner.work)
+    );
     assert_eq!(states(&weir, "keyed"), [None, state("ready")]);
 
     script.say("published", [Say::Match]);
     script.close("published");
     let uid = publish(&weir, "published", "x", "{}", &["p"]).await;
     hanging(&weir, "published").await;
-    let next = SCRIPTED.replace("slot: scripted, handler: { rust: scripted }, binding: b, policy: inject", {
-        "slot: scripted, handler: { rust: scripted }, binding: other"
-    });
+    let next = SCRIPTED.replace(
+        "slot: scripted, handler: { rust: scripted }, binding: b, policy: inject",
+        { "slot: scripted, handler: { rust: scripted }, binding: other" },
+    );
     assert_ne!(next, SCRIPTED);
     assert_eq!(weir.apply(&next, 1).await, 2);
     script.open("published");
     let record = weir.record(&uid).await;
-    assert_eq!((record.disposition(), record.generation), (Disposition::Start, 2));
+    assert_eq!(
+        (record.disposition(), record.generation),
+        (Disposition::Start, 2)
+    );
     assert_eq!(record.binding, "other", "as the new configuration has it");
     assert_eq!(script.calls("published").len(), 2);
     weir.stop().await;
@@ -89,7 +111,11 @@ async fn r01_after_five_losses_expressions_decide_under_the_locks() {
     let weir = Weir::start().await;
     let work = weir.routed("w", "start", &["k"]).await.work;
     let mut on_work = weir.db.hold().await;
-    on_work.run(AssertSqlSafe(format!("SELECT 1 FROM weir.work WHERE work_id = '{work}' FOR UPDATE"))).await;
+    on_work
+        .run(AssertSqlSafe(format!(
+            "SELECT 1 FROM weir.work WHERE work_id = '{work}' FOR UPDATE"
+        )))
+        .await;
     let uid = weir.publish("e", "start", &["k"]).await;
     weir.db.wait_until_blocked(1).await;
 
@@ -118,7 +144,10 @@ async fn r01_after_five_losses_expressions_decide_under_the_locks() {
             },
             async {
                 weir.db.wait_until_blocked(2).await;
-                sqlx::query(AssertSqlSafe(moved.clone())).execute(weir.db.pool()).await.expect("it is free");
+                sqlx::query(AssertSqlSafe(moved.clone()))
+                    .execute(weir.db.pool())
+                    .await
+                    .expect("it is free");
                 held.release().await;
             },
         )
@@ -127,8 +156,15 @@ async fn r01_after_five_losses_expressions_decide_under_the_locks() {
     // The sixth decision was made on what it had locked, though the Work had moved once more before that: it is
     // written, and the last holder found no row.
     let record = decided(&weir, &uid).await;
-    assert_eq!((record.disposition(), &record.work), (Disposition::Queue, &work));
-    assert_eq!(weir.work(&work).await.revision, 1 + 6 + 1, "six moves, and this input");
+    assert_eq!(
+        (record.disposition(), &record.work),
+        (Disposition::Queue, &work)
+    );
+    assert_eq!(
+        weir.work(&work).await.revision,
+        1 + 6 + 1,
+        "six moves, and this input"
+    );
     next.release().await;
     assert_eq!(weir.inputs(&work).await.len(), 2);
     weir.stop().await;
@@ -144,13 +180,18 @@ async fn r01_two_replicas_decide_one_event_once() {
     script.close("e");
     let uid = publish(&weir, "e", "x", "{}", &["k"]).await;
     // Both are in the middle of it.
-    weir.db.wait_until("both replicas evaluate", async |_| script.hanging("e") == 2).await;
+    weir.db
+        .wait_until("both replicas evaluate", async |_| script.hanging("e") == 2)
+        .await;
     script.open("e");
     let record = weir.record(&uid).await;
     assert_eq!(record.disposition(), Disposition::Start);
     let (work, other) = (record.work, running(&weir, "next", "n").await.0);
     assert_ne!(work, other);
-    assert_eq!((weir.count("work").await, weir.inputs(&work).await.len()), (2, 1));
+    assert_eq!(
+        (weir.count("work").await, weir.inputs(&work).await.len()),
+        (2, 1)
+    );
     second.stop().await;
     weir.stop().await;
 }

@@ -40,7 +40,12 @@ async fn trace(weir: &Weir, scope: &str, kind: &str) -> TraceEventResponse {
         event: Some(event("traced", kind, "{}")),
         ..Default::default()
     };
-    weir.user.control().trace_event(request).await.expect("traceable").into_inner()
+    weir.user
+        .control()
+        .trace_event(request)
+        .await
+        .expect("traceable")
+        .into_inner()
 }
 
 fn slots(trace: &TraceEventResponse) -> Vec<&str> {
@@ -51,23 +56,54 @@ fn slots(trace: &TraceEventResponse) -> Vec<&str> {
 async fn r02_routes_resolve_from_root_to_leaf() {
     let weir = Weir::with(TREE).await;
     weir.register(&[]).await;
-    assert_eq!(slots(&trace(&weir, "root", "x").await), ["one", "two", "three"]);
-    assert_eq!(slots(&trace(&weir, "middle", "x").await), ["one", "two", "three", "four"]);
+    assert_eq!(
+        slots(&trace(&weir, "root", "x").await),
+        ["one", "two", "three"]
+    );
+    assert_eq!(
+        slots(&trace(&weir, "middle", "x").await),
+        ["one", "two", "three", "four"]
+    );
     // An override stands where its ancestor stood, new slots come last, a disabled one is not there.
-    assert_eq!(slots(&trace(&weir, "leaf", "x").await), ["two", "three", "four", "five"]);
+    assert_eq!(
+        slots(&trace(&weir, "leaf", "x").await),
+        ["two", "three", "four", "five"]
+    );
 
     let routed = async |scope: &str, id: &str, kind: &str| {
-        let uid = weir.try_publish(scope, event(id, kind, "{}"), &[id]).await.expect("accepted").uid;
+        let uid = weir
+            .try_publish(scope, event(id, kind, "{}"), &[id])
+            .await
+            .expect("accepted")
+            .uid;
         decided(&weir, &uid).await
     };
     let record = routed("root", "1", "two").await;
-    assert_eq!((record.disposition(), record.route.as_str()), (Disposition::Start, "two"));
+    assert_eq!(
+        (record.disposition(), record.route.as_str()),
+        (Disposition::Start, "two")
+    );
     let record = routed("middle", "2", "two").await;
-    assert_eq!((record.disposition(), record.route.as_str()), (Disposition::Drop, "two"), "its definition is replaced");
+    assert_eq!(
+        (record.disposition(), record.route.as_str()),
+        (Disposition::Drop, "two"),
+        "its definition is replaced"
+    );
     let record = routed("leaf", "3", "two").await;
-    assert_eq!((record.disposition(), record.route.as_str()), (Disposition::Drop, "two"), "the earlier position wins");
-    assert_eq!(routed("middle", "4", "one").await.disposition(), Disposition::Start);
-    assert_eq!(routed("leaf", "5", "one").await.disposition(), Disposition::Unmatched, "switched off below only");
+    assert_eq!(
+        (record.disposition(), record.route.as_str()),
+        (Disposition::Drop, "two"),
+        "the earlier position wins"
+    );
+    assert_eq!(
+        routed("middle", "4", "one").await.disposition(),
+        Disposition::Start
+    );
+    assert_eq!(
+        routed("leaf", "5", "one").await.disposition(),
+        Disposition::Unmatched,
+        "switched off below only"
+    );
 
     // An inherited route uses the target's binding of that name.
     let lease = async |scope: &str, binding: &str| {
@@ -77,9 +113,23 @@ async fn r02_routes_resolve_from_root_to_leaf() {
             owner: "worker".to_owned(),
             ..Default::default()
         };
-        let request = weir_proto::lifecycle::v1::ClaimOnceRequest { spec: Some(spec), max_works: 9, wait: None };
-        let works = weir.user.executor().claim_once(request).await.expect("claimable").into_inner().works;
-        works.into_iter().map(|w| (w.scope, w.lease_duration.expect("always there").seconds)).collect::<Vec<_>>()
+        let request = weir_proto::lifecycle::v1::ClaimOnceRequest {
+            spec: Some(spec),
+            max_works: 9,
+            wait: None,
+        };
+        let works = weir
+            .user
+            .executor()
+            .claim_once(request)
+            .await
+            .expect("claimable")
+            .into_inner()
+            .works;
+        works
+            .into_iter()
+            .map(|w| (w.scope, w.lease_duration.expect("always there").seconds))
+            .collect::<Vec<_>>()
     };
     routed("leaf", "6", "five").await;
     assert_eq!(routed("leaf", "7", "three").await.binding, "top");
@@ -88,21 +138,43 @@ async fn r02_routes_resolve_from_root_to_leaf() {
     assert_eq!(lease("middle", "b").await, [("middle".to_owned(), 30)]);
 
     // A new generation is a new list, for all of them.
-    weir.apply(&TREE.replace("slot: one, disabled: true", "slot: one, when: 'true', binding: b"), 1).await;
-    assert_eq!(slots(&trace(&weir, "leaf", "x").await), ["one", "two", "three", "four", "five"]);
+    weir.apply(
+        &TREE.replace(
+            "slot: one, disabled: true",
+            "slot: one, when: 'true', binding: b",
+        ),
+        1,
+    )
+    .await;
+    assert_eq!(
+        slots(&trace(&weir, "leaf", "x").await),
+        ["one", "two", "three", "four", "five"]
+    );
     assert_eq!(trace(&weir, "leaf", "x").await.generation, "2");
     weir.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r03_the_first_match_ends_the_question_even_as_a_drop_and_so_does_an_error() {
-    let config = SCRIPTED.replace("slot: attach,", "slot: late-drop, when: 'event.type == \"drop\"', binding: b }\n      - { slot: attach,");
+    let config = SCRIPTED.replace(
+        "slot: attach,",
+        "slot: late-drop, when: 'event.type == \"drop\"', binding: b }\n      - { slot: attach,",
+    );
     let weir = Weir::with(&config).await;
     let script = &weir.handlers.script;
     let dropped = weir.routed("dropped", "drop", &["k"]).await;
-    assert_eq!((dropped.disposition(), dropped.route.as_str()), (Disposition::Drop, "drop"));
-    assert_eq!(weir.routed("started", "start", &["k"]).await.disposition(), Disposition::Start);
-    assert!(script.all_calls().is_empty(), "later routes are not asked for a better one");
+    assert_eq!(
+        (dropped.disposition(), dropped.route.as_str()),
+        (Disposition::Drop, "drop")
+    );
+    assert_eq!(
+        weir.routed("started", "start", &["k"]).await.disposition(),
+        Disposition::Start
+    );
+    assert!(
+        script.all_calls().is_empty(),
+        "later routes are not asked for a better one"
+    );
 
     // An error stops as a match does: what stands behind is not asked, though it would match.
     let config = config.replace("routes:\n      - { slot: start", "routes:\n      - { slot: scripted, handler: { rust: scripted }, binding: b }\n      - { slot: start");
@@ -113,15 +185,26 @@ async fn r03_the_first_match_ends_the_question_even_as_a_drop_and_so_does_an_err
     let retried = publish(&weir, "retried", "start", "{}", &["r"]).await;
     assert_eq!(weir.pending(&retried).await.failures, 1);
     let broken = weir.routed("broken", "start", &["b"]).await;
-    assert_eq!((broken.disposition(), broken.route.as_str()), (Disposition::Failed, "scripted"));
+    assert_eq!(
+        (broken.disposition(), broken.route.as_str()),
+        (Disposition::Failed, "scripted")
+    );
     assert_eq!(weir.count("work").await, 1);
     script.say("traced", [Say::Fail]);
     let traced = trace(&weir, "s", "start").await;
     let outcomes: Vec<VerdictOutcome> = traced.verdicts.iter().map(|v| v.outcome()).collect();
     assert_eq!(outcomes[0], VerdictOutcome::Failed);
-    assert!(outcomes[1..].iter().all(|o| *o == VerdictOutcome::NotReached), "{outcomes:?}");
+    assert!(
+        outcomes[1..]
+            .iter()
+            .all(|o| *o == VerdictOutcome::NotReached),
+        "{outcomes:?}"
+    );
     weir.db.advance(Duration::from_secs(3)).await;
     let retried = weir.record(&retried).await;
-    assert_eq!((retried.disposition(), retried.route.as_str()), (Disposition::Start, "start"));
+    assert_eq!(
+        (retried.disposition(), retried.route.as_str()),
+        (Disposition::Start, "start")
+    );
     weir.stop().await;
 }

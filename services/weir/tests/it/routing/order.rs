@@ -26,18 +26,43 @@ async fn r04_a_blocked_handler_stops_only_what_depends_on_it() {
 
     // Works of the same scope start, run and end; another scope's too.
     let (work, claimed) = running(&weir, "1", "c").await;
-    assert_eq!(weir.routed("2", "inject", &["c"]).await.disposition(), Disposition::Inject);
-    assert_eq!(weir.complete(&claimed).await.expect("it has the lease"), WorkState::Ready);
+    assert_eq!(
+        weir.routed("2", "inject", &["c"]).await.disposition(),
+        Disposition::Inject
+    );
+    assert_eq!(
+        weir.complete(&claimed).await.expect("it has the lease"),
+        WorkState::Ready
+    );
     assert_eq!(weir.inputs(&work).await.len(), 2);
-    let elsewhere = weir.try_publish("t", event("3", "start", "{}"), &["a"]).await.expect("accepted").uid;
-    assert_eq!(decided(&weir, &elsewhere).await.disposition(), Disposition::Start);
+    let elsewhere = weir
+        .try_publish("t", event("3", "start", "{}"), &["a"])
+        .await
+        .expect("accepted")
+        .uid;
+    assert_eq!(
+        decided(&weir, &elsewhere).await.disposition(),
+        Disposition::Start
+    );
     assert!(untouched(&weir, &hung).await && untouched(&weir, &behind).await);
-    assert!(untouched(&weir, &transitively).await, "an undecided event blocks through the keys of another");
+    assert!(
+        untouched(&weir, &transitively).await,
+        "an undecided event blocks through the keys of another"
+    );
 
     script.open("hung");
-    let (first, second) = (decided(&weir, &behind).await, decided(&weir, &transitively).await);
-    assert_eq!(weir.record(&hung).await.disposition(), Disposition::Unmatched);
-    assert_eq!((first.disposition(), second.disposition()), (Disposition::Start, Disposition::Queue));
+    let (first, second) = (
+        decided(&weir, &behind).await,
+        decided(&weir, &transitively).await,
+    );
+    assert_eq!(
+        weir.record(&hung).await.disposition(),
+        Disposition::Unmatched
+    );
+    assert_eq!(
+        (first.disposition(), second.disposition()),
+        (Disposition::Start, Disposition::Queue)
+    );
     assert_eq!(first.work, second.work);
     weir.stop().await;
 }
@@ -53,13 +78,22 @@ async fn r06_input_of_a_work_is_queued_in_acceptance_order_whoever_publishes_and
             keys,
             targets: None,
         };
-        let answer = user.events().publish(request).await.expect("accepted").into_inner();
+        let answer = user
+            .events()
+            .publish(request)
+            .await
+            .expect("accepted")
+            .into_inner();
         answer.acceptance.expect("always there")
     };
     // Four keys in chains: whatever comes first, all belong to one Work in the end or were it from the start.
     let jobs = (0..60).map(|i| {
         let user = if i % 2 == 0 { &weir.user } else { &second.user };
-        publish(user, format!("e{i}"), vec!["all".to_owned(), format!("k/{}", i % 4)])
+        publish(
+            user,
+            format!("e{i}"),
+            vec!["all".to_owned(), format!("k/{}", i % 4)],
+        )
     });
     let mut accepted = join_all(jobs).await;
     accepted.sort_by_key(|a| a.position);
@@ -86,20 +120,36 @@ async fn r06_a_backing_off_event_holds_back_what_depends_on_it_uncounted_and_not
     stands(&weir, &fails, PendingState::Backoff).await;
     let uids = publish_together(
         &weir,
-        &[("on a", "start", "{}", &["a"]), ("on b", "start", "{}", &["b"]), ("on both", "start", "{}", &["a", "c"])],
+        &[
+            ("on a", "start", "{}", &["a"]),
+            ("on b", "start", "{}", &["b"]),
+            ("on both", "start", "{}", &["a", "c"]),
+        ],
     )
     .await;
     // What came with them and does not depend is decided.
-    assert_eq!(decided(&weir, &uids[1]).await.disposition(), Disposition::Start);
-    assert_eq!(weir.routed("later", "start", &["b"]).await.disposition(), Disposition::Queue);
+    assert_eq!(
+        decided(&weir, &uids[1]).await.disposition(),
+        Disposition::Start
+    );
+    assert_eq!(
+        weir.routed("later", "start", &["b"]).await.disposition(),
+        Disposition::Queue
+    );
     assert!(untouched(&weir, &uids[0]).await && untouched(&weir, &uids[2]).await);
     assert_eq!(script.calls("fails").len(), 1);
 
     weir.db.advance(Duration::from_secs(3)).await;
     let last = decided(&weir, &uids[2]).await;
     let record = weir.record(&fails).await;
-    assert_eq!((record.disposition(), &record.work), (Disposition::Start, &last.work));
-    assert_eq!(weir.inputs(&last.work).await, [fails, uids[0].clone(), uids[2].clone()]);
+    assert_eq!(
+        (record.disposition(), &record.work),
+        (Disposition::Start, &last.work)
+    );
+    assert_eq!(
+        weir.inputs(&last.work).await,
+        [fails, uids[0].clone(), uids[2].clone()]
+    );
     weir.stop().await;
 }
 
@@ -114,9 +164,16 @@ async fn r06_order_holds_however_many_events_stand_in_line() {
     let kind = |i: usize| if i == 0 { "x" } else { "start" };
     // The first and the last four share a key; those between are on their own.
     let shares = |i: usize| i == 0 || i >= 250;
-    let own: Vec<[&str; 1]> = ids.iter().enumerate().map(|(i, id)| [if shares(i) { "k" } else { id }]).collect();
-    let items: Vec<(&str, &str, &str, &[&str])> =
-        ids.iter().enumerate().map(|(i, id)| (id.as_str(), kind(i), "{}", own[i].as_slice())).collect();
+    let own: Vec<[&str; 1]> = ids
+        .iter()
+        .enumerate()
+        .map(|(i, id)| [if shares(i) { "k" } else { id }])
+        .collect();
+    let items: Vec<(&str, &str, &str, &[&str])> = ids
+        .iter()
+        .enumerate()
+        .map(|(i, id)| (id.as_str(), kind(i), "{}", own[i].as_slice()))
+        .collect();
     let uids = publish_together(&weir, &items).await;
     hanging(&weir, "e0").await;
     // Whatever the router can decide, it has decided before this one.
@@ -127,7 +184,10 @@ async fn r06_order_holds_however_many_events_stand_in_line() {
     }
     script.open("e0");
     let work = decided(&weir, &uids[253]).await.work;
-    assert_eq!(weir.inputs(&work).await, [&uids[..1], &uids[250..]].concat());
+    assert_eq!(
+        weir.inputs(&work).await,
+        [&uids[..1], &uids[250..]].concat()
+    );
     weir.stop().await;
 }
 
@@ -152,13 +212,23 @@ async fn r06_members_are_decided_on_what_their_predecessors_left() {
     .await;
     stands(&weir, &uids[3], PendingState::Backoff).await;
     let (first, asked) = (weir.record(&uids[0]).await, weir.record(&uids[1]).await);
-    assert_eq!((first.disposition(), asked.disposition()), (Disposition::Start, Disposition::Queue));
+    assert_eq!(
+        (first.disposition(), asked.disposition()),
+        (Disposition::Start, Disposition::Queue)
+    );
     assert_eq!(first.work, asked.work, "the key attached in the same pass");
     assert_eq!(weir.work(&first.work).await.keys, ["a", "c", "x"]);
     let unmatched = weir.record(&uids[2]).await;
-    assert_eq!((unmatched.disposition(), &unmatched.work), (Disposition::Unmatched, &first.work));
+    assert_eq!(
+        (unmatched.disposition(), &unmatched.work),
+        (Disposition::Unmatched, &first.work)
+    );
     let last = script.calls("asked").into_iter().last().expect("asked");
-    assert_eq!(last.state.as_deref(), Some("ready"), "it sees the work that its predecessor starts");
+    assert_eq!(
+        last.state.as_deref(),
+        Some("ready"),
+        "it sees the work that its predecessor starts"
+    );
     assert!(untouched(&weir, &uids[4]).await);
     assert_eq!(weir.inputs(&first.work).await, uids[..2]);
     weir.stop().await;
@@ -176,7 +246,11 @@ async fn r07_unrouted_input_blocks_complete_until_it_is_decided() {
     let (_, reason, message, _) = refusal(weir.complete(&claimed).await);
     assert_eq!(reason, "UNROUTED_INPUT");
     assert!(message.contains(&late), "{message}");
-    assert_eq!(weir.work(&work).await.state(), WorkState::Running, "the attempt goes on");
+    assert_eq!(
+        weir.work(&work).await.state(),
+        WorkState::Running,
+        "the attempt goes on"
+    );
 
     // So does input that became the Work's by a key attached after it was accepted.
     script.say("attaches", [Say::Match]);
@@ -193,11 +267,20 @@ async fn r07_unrouted_input_blocks_complete_until_it_is_decided() {
     assert!(refusal(weir.complete(&second).await).2.contains(&by_key));
     script.open("by key");
     decided(&weir, &by_key).await;
-    assert_eq!(weir.complete(&second).await.expect("nothing blocks"), WorkState::Completed);
+    assert_eq!(
+        weir.complete(&second).await.expect("nothing blocks"),
+        WorkState::Completed
+    );
 
     script.open("late");
-    assert_eq!(weir.record(&late).await.disposition(), Disposition::Unmatched);
-    assert_eq!(weir.complete(&claimed).await.expect("nothing blocks"), WorkState::Completed);
+    assert_eq!(
+        weir.record(&late).await.disposition(),
+        Disposition::Unmatched
+    );
+    assert_eq!(
+        weir.complete(&claimed).await.expect("nothing blocks"),
+        WorkState::Completed
+    );
     weir.stop().await;
 }
 
@@ -223,22 +306,52 @@ async fn r08_keys_attach_with_effects_and_only_with_them() {
     for (id, kind, disposition) in quiet {
         let uid = publish(&weir, id, kind, r#"{"key":"y"}"#, &["a", id]).await;
         let record = weir.record(&uid).await;
-        assert_eq!((record.disposition(), &record.work), (disposition, &work), "{id}");
+        assert_eq!(
+            (record.disposition(), &record.work),
+            (disposition, &work),
+            "{id}"
+        );
     }
     let skipped = publish(&weir, "skipped", "x", "{}", &["a", "skipped"]).await;
     weir.pending(&skipped).await;
     weir.skip(&skipped).await.expect("unrouted");
     assert_eq!(weir.work(&work).await.keys, ["a", "b", "x"]);
     // So those keys are free for others.
-    assert_ne!(weir.routed("free", "start", &["dropped", "unmatched", "failed", "skipped"]).await.work, work);
+    assert_ne!(
+        weir.routed(
+            "free",
+            "start",
+            &["dropped", "unmatched", "failed", "skipped"]
+        )
+        .await
+        .work,
+        work
+    );
 
     let claimed = weir.claim().await.expect("ready");
     assert_eq!(claimed.keys, ["a", "b", "x"]);
-    super::arrange::fail(&weir, &claimed, weir_proto::lifecycle::v1::FailureKind::Permanent).await;
+    super::arrange::fail(
+        &weir,
+        &claimed,
+        weir_proto::lifecycle::v1::FailureKind::Permanent,
+    )
+    .await;
     let terminal = weir.routed("terminal", "start", &["x", "t"]).await;
-    assert_eq!((terminal.disposition(), &terminal.work), (Disposition::Terminal, &work));
-    assert_eq!(weir.work(&work).await.keys, ["a", "b", "x"], "owned for ever, and no more");
-    assert_eq!(weir.routed("t is free", "start", &["t"]).await.disposition(), Disposition::Start);
+    assert_eq!(
+        (terminal.disposition(), &terminal.work),
+        (Disposition::Terminal, &work)
+    );
+    assert_eq!(
+        weir.work(&work).await.keys,
+        ["a", "b", "x"],
+        "owned for ever, and no more"
+    );
+    assert_eq!(
+        weir.routed("t is free", "start", &["t"])
+            .await
+            .disposition(),
+        Disposition::Start
+    );
     weir.stop().await;
 }
 
@@ -271,7 +384,11 @@ async fn r08_earlier_unrouted_input_with_a_newly_attached_key_joins_the_same_wor
     assert_eq!(inputs[1..], [early.clone(), attaches, later, after]);
     let calls = script.calls("early");
     assert_eq!(calls[0].state, None);
-    assert_eq!(calls.last().and_then(|c| c.state.as_deref()), Some("ready"), "it was asked with its work");
+    assert_eq!(
+        calls.last().and_then(|c| c.state.as_deref()),
+        Some("ready"),
+        "it was asked with its work"
+    );
     assert_eq!(weir.work(&work).await.keys, ["k", "n"]);
     assert_eq!(read(&weir, &early).await.keys, ["n"]);
     weir.stop().await;

@@ -52,7 +52,9 @@ struct State {
 impl Script {
     /// Says these of an event, one a call; the last for all further ones.
     pub(crate) fn say(&self, id: &str, says: impl IntoIterator<Item = Say>) {
-        self.state().says.insert(id.to_owned(), says.into_iter().collect());
+        self.state()
+            .says
+            .insert(id.to_owned(), says.into_iter().collect());
     }
 
     /// Lets no call about an event end.
@@ -79,7 +81,12 @@ impl Script {
 
     /// Returns the calls about an event.
     pub(crate) fn calls(&self, id: &str) -> Vec<Call> {
-        self.state().calls.iter().filter(|c| c.id == id).cloned().collect()
+        self.state()
+            .calls
+            .iter()
+            .filter(|c| c.id == id)
+            .cloned()
+            .collect()
     }
 
     /// Returns all calls.
@@ -120,12 +127,17 @@ impl Handler for Script {
         *state.waiting.entry(id.clone()).or_default() -= 1;
         drop(state);
         match say {
-            Some(Say::Match) => Ok(Verdict::Match { reason: "as told".to_owned(), attach: Vec::new() }),
+            Some(Say::Match) => Ok(Verdict::Match {
+                reason: "as told".to_owned(),
+                attach: Vec::new(),
+            }),
             Some(Say::Skip(reason)) => Ok(Verdict::Skip { reason }),
             Some(Say::Fail) => Err(Failure::Failed("upstream is away".to_owned())),
             Some(Say::Invalid) => Err(Failure::Invalid("no title".to_owned())),
             Some(Say::Panic) => panic!("the script fell over"),
-            None => Ok(Verdict::Skip { reason: "not told".to_owned() }),
+            None => Ok(Verdict::Skip {
+                reason: "not told".to_owned(),
+            }),
         }
     }
 }
