@@ -43,7 +43,11 @@ fn reasons(text: &str) -> Vec<String> {
 fn documented(text: &str, heading: &str) -> Vec<String> {
     let section = text.split(heading).nth(1).expect("the section is there");
     let section = section.split("\n## ").next().unwrap_or_default();
-    let row = |line: &str| line.strip_prefix("| `").and_then(|rest| rest.split('`').next()).map(str::to_owned);
+    let row = |line: &str| {
+        line.strip_prefix("| `")
+            .and_then(|rest| rest.split('`').next())
+            .map(str::to_owned)
+    };
     section.lines().filter_map(row).collect()
 }
 
@@ -62,7 +66,10 @@ fn every_reason_is_documented_and_every_documented_reason_is_answered() {
     for file in files {
         let text = fs::read_to_string(&file).expect("text");
         for reason in reasons(&text) {
-            let good = !reason.is_empty() && reason.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+            let good = !reason.is_empty()
+                && reason
+                    .bytes()
+                    .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
             assert!(good, "`{reason}` in {} is not UPPER_SNAKE", file.display());
             answered.entry(reason).or_insert_with(|| file.clone());
         }
@@ -73,19 +80,34 @@ fn every_reason_is_documented_and_every_documented_reason_is_answered() {
     let known: BTreeSet<&String> = listed.iter().collect();
     assert_eq!(known.len(), listed.len(), "each is listed once");
     assert!(listed.is_sorted(), "they are in order");
-    let missing: Vec<_> = answered.iter().filter(|(reason, _)| !known.contains(reason)).collect();
+    let missing: Vec<_> = answered
+        .iter()
+        .filter(|(reason, _)| !known.contains(reason))
+        .collect();
     assert!(missing.is_empty(), "not documented: {missing:?}");
-    let stale: Vec<_> = known.iter().filter(|reason| !answered.contains_key(**reason)).collect();
+    let stale: Vec<_> = known
+        .iter()
+        .filter(|reason| !answered.contains_key(**reason))
+        .collect();
     assert!(stale.is_empty(), "documented and never answered: {stale:?}");
 }
 
 #[test]
 fn the_vocabularies_of_records_are_documented() {
     let text = fs::read_to_string(root().join("docs/ERRORS.md")).expect("the page is there");
-    let dispositions: Vec<_> = weir_kernel::Disposition::ALL.iter().map(|d| d.as_str().to_owned()).collect();
+    let dispositions: Vec<_> = weir_kernel::Disposition::ALL
+        .iter()
+        .map(|d| d.as_str().to_owned())
+        .collect();
     assert_eq!(documented(&text, "\n## Dispositions\n"), dispositions);
-    let states: Vec<_> = weir_kernel::PendingState::ALL.iter().map(|s| s.as_str().to_owned()).collect();
+    let states: Vec<_> = weir_kernel::PendingState::ALL
+        .iter()
+        .map(|s| s.as_str().to_owned())
+        .collect();
     assert_eq!(documented(&text, "\n## Pending states\n"), states);
-    let codes: Vec<_> = weir_kernel::FailureCode::ALL.iter().map(|c| c.as_str().to_owned()).collect();
+    let codes: Vec<_> = weir_kernel::FailureCode::ALL
+        .iter()
+        .map(|c| c.as_str().to_owned())
+        .collect();
     assert_eq!(documented(&text, "\n## Failure codes\n"), codes);
 }

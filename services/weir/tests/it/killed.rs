@@ -62,12 +62,22 @@ impl Dev {
             }
             panic!("it ended: {seen:?}");
         };
-        let address = tokio::time::timeout(Duration::from_secs(60), find).await.expect("it starts");
+        let address = tokio::time::timeout(Duration::from_secs(60), find)
+            .await
+            .expect("it starts");
         let mut rest = tokio::task::JoinSet::new();
         // A full pipe would hold it up.
         rest.spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        let client = Client::connect(&format!("http://{address}"), Identity::development("demo", "me")).expect("an address");
-        Dev { child, client, rest }
+        let client = Client::connect(
+            &format!("http://{address}"),
+            Identity::development("demo", "me"),
+        )
+        .expect("an address");
+        Dev {
+            child,
+            client,
+            rest,
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -78,7 +88,9 @@ impl Dev {
     async fn ended(mut self) -> std::process::ExitStatus {
         let status = tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await;
         self.rest.shutdown().await;
-        status.expect("it ends within its grace").expect("it was started here")
+        status
+            .expect("it ends within its grace")
+            .expect("it was started here")
     }
 }
 
@@ -89,16 +101,32 @@ async fn publish(client: &Client, n: usize) -> Result<String, tonic::Status> {
         keys: vec![format!("k/{}", n / 2)],
         targets: None,
     };
-    client.events().publish(request).await.map(|r| r.into_inner().uid)
+    client
+        .events()
+        .publish(request)
+        .await
+        .map(|r| r.into_inner().uid)
 }
 
 async fn register(client: &Client) {
-    let request = lifecycle::RegisterExecutorRequest { executor: "e".to_owned(), ..Default::default() };
-    client.executor().register_executor(request).await.expect("registered");
+    let request = lifecycle::RegisterExecutorRequest {
+        executor: "e".to_owned(),
+        ..Default::default()
+    };
+    client
+        .executor()
+        .register_executor(request)
+        .await
+        .expect("registered");
 }
 
 /// Publishes these at once and kills or stops the process when so many were acknowledged.
-async fn publish_until(dev: Dev, ids: std::ops::Range<usize>, after: usize, signal: Signal) -> (BTreeMap<usize, String>, std::process::ExitStatus) {
+async fn publish_until(
+    dev: Dev,
+    ids: std::ops::Range<usize>,
+    after: usize,
+    signal: Signal,
+) -> (BTreeMap<usize, String>, std::process::ExitStatus) {
     let acknowledged = Mutex::new(BTreeMap::new());
     let one = |n: usize| {
         let (dev, acknowledged) = (&dev, &acknowledged);
@@ -112,7 +140,10 @@ async fn publish_until(dev: Dev, ids: std::ops::Range<usize>, after: usize, sign
                     }
                 }
                 Err(status) => assert!(
-                    matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled),
+                    matches!(
+                        status.code(),
+                        Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
+                    ),
                     "{status:?}"
                 ),
             }
@@ -141,16 +172,27 @@ async fn o06_a_kill_during_publishing_and_during_work_loses_and_doubles_nothing(
     let dev = Dev::start(&db).await;
     let (mut acknowledged, status) = publish_until(dev, 0..EVENTS, 60, Signal::KILL).await;
     assert!(!status.success());
-    assert!(acknowledged.len() >= 60 && acknowledged.len() < EVENTS, "{} were acknowledged", acknowledged.len());
+    assert!(
+        acknowledged.len() >= 60 && acknowledged.len() < EVENTS,
+        "{} were acknowledged",
+        acknowledged.len()
+    );
 
     // Everything acknowledged is there under its uid; what was not is published again, at no risk.
     let dev = Dev::start(&db).await;
     for n in 0..EVENTS {
         let uid = publish(&dev.client, n).await.expect("accepted");
-        assert_eq!(*acknowledged.entry(n).or_insert_with(|| uid.clone()), uid, "{n}");
+        assert_eq!(
+            *acknowledged.entry(n).or_insert_with(|| uid.clone()),
+            uid,
+            "{n}"
+        );
     }
     db.wait_until("every event is routed", async |pool| {
-        sqlx::query_scalar("SELECT count(*) = 0 FROM weir.pending").fetch_one(pool).await.expect("a table")
+        sqlx::query_scalar("SELECT count(*) = 0 FROM weir.pending")
+            .fetch_one(pool)
+            .await
+            .expect("a table")
     })
     .await;
 
@@ -158,12 +200,29 @@ async fn o06_a_kill_during_publishing_and_during_work_loses_and_doubles_nothing(
     register(&dev.client).await;
     let mut consumed = Vec::new();
     let claim = async |client: &Client, most: i32| {
-        let spec = lifecycle::ClaimSpec { binding: "b".to_owned(), owner: "w".to_owned(), ..Default::default() };
-        let request = lifecycle::ClaimOnceRequest { spec: Some(spec), max_works: most, wait: None };
-        client.executor().claim_once(request).await.expect("claimable").into_inner().works
+        let spec = lifecycle::ClaimSpec {
+            binding: "b".to_owned(),
+            owner: "w".to_owned(),
+            ..Default::default()
+        };
+        let request = lifecycle::ClaimOnceRequest {
+            spec: Some(spec),
+            max_works: most,
+            wait: None,
+        };
+        client
+            .executor()
+            .claim_once(request)
+            .await
+            .expect("claimable")
+            .into_inner()
+            .works
     };
     let complete = async |client: &Client, work: &lifecycle::ClaimedWork| {
-        let request = lifecycle::CompleteRequest { lease: work.lease.clone(), result: String::new() };
+        let request = lifecycle::CompleteRequest {
+            lease: work.lease.clone(),
+            result: String::new(),
+        };
         client.executor().complete(request).await
     };
     let claimed = claim(&dev.client, 40).await;
@@ -189,12 +248,17 @@ async fn o06_a_kill_during_publishing_and_during_work_loses_and_doubles_nothing(
     let dev = Dev::start(&db).await;
     // A repeat of a Complete whose answer was lost answers what was decided (rule o08).
     for work in unsure {
-        complete(&dev.client, work).await.expect("the lease still holds");
+        complete(&dev.client, work)
+            .await
+            .expect("the lease still holds");
         consumed.extend(work.inputs.iter().map(|e| e.uid.clone()));
     }
     db.advance(Duration::from_secs(31)).await;
     for work in under_way {
-        assert_eq!(crate::outside::reason(complete(&dev.client, work).await), "LEASE_LOST");
+        assert_eq!(
+            crate::outside::reason(complete(&dev.client, work).await),
+            "LEASE_LOST"
+        );
     }
     loop {
         let works = claim(&dev.client, 40).await;
@@ -202,7 +266,9 @@ async fn o06_a_kill_during_publishing_and_during_work_loses_and_doubles_nothing(
             break;
         }
         for work in &works {
-            complete(&dev.client, work).await.expect("it holds the lease");
+            complete(&dev.client, work)
+                .await
+                .expect("it holds the lease");
             consumed.extend(work.inputs.iter().map(|e| e.uid.clone()));
         }
     }
@@ -218,9 +284,19 @@ async fn o06_a_kill_during_publishing_and_during_work_loses_and_doubles_nothing(
     .await
     .expect("tables");
     let expected = i64::try_from(EVENTS).expect("small");
-    assert_eq!((events, decided, inputs, open), (expected, expected, expected, 0));
-    let works: i64 = sqlx::query_scalar("SELECT count(*) FROM weir.work").fetch_one(db.pool()).await.expect("a table");
-    assert_eq!(works, expected / 2, "the two events of a key share one work");
+    assert_eq!(
+        (events, decided, inputs, open),
+        (expected, expected, expected, 0)
+    );
+    let works: i64 = sqlx::query_scalar("SELECT count(*) FROM weir.work")
+        .fetch_one(db.pool())
+        .await
+        .expect("a table");
+    assert_eq!(
+        works,
+        expected / 2,
+        "the two events of a key share one work"
+    );
     dev.signal(Signal::TERM);
     assert_eq!(dev.ended().await.code(), Some(0));
 }
@@ -233,10 +309,15 @@ async fn o02_sigterm_during_publishing_drains_and_exits_0() {
     let (acknowledged, status) = publish_until(dev, 0..EVENTS, 50, Signal::TERM).await;
     assert_eq!(status.code(), Some(0));
     assert!(acknowledged.len() >= 50, "{}", acknowledged.len());
-    let stored: Vec<String> =
-        sqlx::query_scalar("SELECT uid::text FROM weir.event").fetch_all(db.pool()).await.expect("a table");
+    let stored: Vec<String> = sqlx::query_scalar("SELECT uid::text FROM weir.event")
+        .fetch_all(db.pool())
+        .await
+        .expect("a table");
     let stored: BTreeSet<&String> = stored.iter().collect();
-    assert!(acknowledged.values().all(|uid| stored.contains(uid)), "what was acknowledged is there");
+    assert!(
+        acknowledged.values().all(|uid| stored.contains(uid)),
+        "what was acknowledged is there"
+    );
     let sessions: i64 = sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'weir-dev%'")
         .fetch_one(db.pool())
         .await

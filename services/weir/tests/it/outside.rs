@@ -33,7 +33,10 @@ impl Reply {
     }
 
     pub(crate) fn reason(&self) -> String {
-        self.json()["reason"].as_str().unwrap_or_default().to_owned()
+        self.json()["reason"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 }
 
@@ -46,12 +49,17 @@ pub(crate) async fn send(
     body: impl Into<Vec<u8>>,
 ) -> Reply {
     let client = reqwest::Client::new();
-    let mut request = client.request(method, format!("{url}{path}")).body(body.into());
+    let mut request = client
+        .request(method, format!("{url}{path}"))
+        .body(body.into());
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
     let answer = request.send().await.expect("the gateway answers");
-    Reply { status: answer.status().as_u16(), body: answer.bytes().await.expect("it ends") }
+    Reply {
+        status: answer.status().as_u16(),
+        body: answer.bytes().await.expect("it ends"),
+    }
 }
 
 /// Reads a path without any identity.
@@ -60,7 +68,13 @@ pub(crate) async fn get(url: &str, path: &str) -> Reply {
 }
 
 /// Delivers a signed webhook to a source of tenant `demo`.
-pub(crate) async fn deliver(weir: &Weir, scope: &str, source: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+pub(crate) async fn deliver(
+    weir: &Weir,
+    scope: &str,
+    source: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Reply {
     let signature = sign("weir-development", body);
     let mut all = vec![
         ("content-type", "application/json"),
@@ -68,7 +82,14 @@ pub(crate) async fn deliver(weir: &Weir, scope: &str, source: &str, headers: &[(
         ("x-hub-signature-256", signature.as_str()),
     ];
     all.extend(headers);
-    send(&weir.url, http::Method::POST, &format!("/v1/hooks/demo/{scope}/{source}"), &all, body).await
+    send(
+        &weir.url,
+        http::Method::POST,
+        &format!("/v1/hooks/demo/{scope}/{source}"),
+        &all,
+        body,
+    )
+    .await
 }
 
 /// Signs a body as GitHub does.
@@ -79,24 +100,46 @@ pub(crate) fn sign(secret: &str, body: &str) -> String {
 }
 
 /// Calls a gRPC method by its path and returns how it ended.
-pub(crate) async fn call(url: &str, path: &str, headers: &[(&str, &str)], message: &impl Message) -> Result<Bytes, Status> {
+pub(crate) async fn call(
+    url: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    message: &impl Message,
+) -> Result<Bytes, Status> {
     let message = message.encode_to_vec();
     let mut framed = vec![0];
     framed.extend(u32::try_from(message.len()).expect("small").to_be_bytes());
     framed.extend(message);
-    let mut request = http::Request::post(path).header("content-type", "application/grpc").header("te", "trailers");
+    let mut request = http::Request::post(path)
+        .header("content-type", "application/grpc")
+        .header("te", "trailers");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let body = Body::new(http_body_util::Full::new(Bytes::from(framed)).map_err(|never| match never {}));
+    let body =
+        Body::new(http_body_util::Full::new(Bytes::from(framed)).map_err(|never| match never {}));
     let upstream = weir_rpc::remote(url).expect("an address");
-    let answer = upstream.oneshot(request.body(body).expect("a request")).await.expect("it answers");
+    let answer = upstream
+        .oneshot(request.body(body).expect("a request"))
+        .await
+        .expect("it answers");
     if let Some(status) = Status::from_header_map(answer.headers()) {
-        return if status.code() == Code::Ok { Ok(Bytes::new()) } else { Err(status) };
+        return if status.code() == Code::Ok {
+            Ok(Bytes::new())
+        } else {
+            Err(status)
+        };
     }
     let body = answer.into_body().collect().await.expect("it ends");
-    let status = body.trailers().and_then(Status::from_header_map).expect("an answer ends with a status");
-    if status.code() == Code::Ok { Ok(body.to_bytes().slice(5..)) } else { Err(status) }
+    let status = body
+        .trailers()
+        .and_then(Status::from_header_map)
+        .expect("an answer ends with a status");
+    if status.code() == Code::Ok {
+        Ok(body.to_bytes().slice(5..))
+    } else {
+        Err(status)
+    }
 }
 
 /// Counts the rows of every table, but for those that a running process keeps of itself.
@@ -113,16 +156,25 @@ pub(crate) async fn rows(db: &TestDb) -> BTreeMap<String, i64> {
     let mut counts = BTreeMap::new();
     for table in tables {
         let sql = format!("SELECT count(*) FROM weir.{table}");
-        let n = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(db.pool()).await.expect("a table");
+        let n = sqlx::query_scalar(AssertSqlSafe(sql))
+            .fetch_one(db.pool())
+            .await
+            .expect("a table");
         counts.insert(table, n);
     }
     counts
 }
 
 /// A refusal: code, reason, message, and `field: description` of each fault.
-pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> (Code, String, String, Vec<String>) {
+pub(crate) fn refusal<T: std::fmt::Debug>(
+    answer: Result<T, Status>,
+) -> (Code, String, String, Vec<String>) {
     let problem = Problem::from(&answer.expect_err("it is refused"));
-    let faults = problem.violations.iter().map(|v| format!("{}: {}", v.field, v.description)).collect();
+    let faults = problem
+        .violations
+        .iter()
+        .map(|v| format!("{}: {}", v.field, v.description))
+        .collect();
     (problem.code, problem.reason, problem.message, faults)
 }
 
@@ -133,10 +185,16 @@ pub(crate) fn reason<T: std::fmt::Debug>(answer: Result<T, Status>) -> String {
 
 /// An event with another source.
 pub(crate) fn from(source: &str, id: &str, kind: &str, data: &str) -> CloudEvent {
-    CloudEvent { source: source.to_owned(), ..event(id, kind, data) }
+    CloudEvent {
+        source: source.to_owned(),
+        ..event(id, kind, data)
+    }
 }
 
 /// An event with bytes.
 pub(crate) fn bytes(id: &str, kind: &str, data: Vec<u8>) -> CloudEvent {
-    CloudEvent { data: Some(Data::BinaryData(data)), ..event(id, kind, "") }
+    CloudEvent {
+        data: Some(Data::BinaryData(data)),
+        ..event(id, kind, "")
+    }
 }

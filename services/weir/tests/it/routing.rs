@@ -1,6 +1,7 @@
 //! Routing rules, through the gateway.
 
 mod arrange;
+mod checks;
 mod conflict;
 mod data;
 mod failures;
@@ -12,6 +13,7 @@ mod policies;
 mod records;
 pub(crate) mod script;
 mod tracing;
+mod watching;
 
 use weir_proto::types::v1::{Disposition, EffectKind, VerdictOutcome, WorkState};
 

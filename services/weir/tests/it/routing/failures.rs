@@ -105,7 +105,7 @@ async fn r21_a_retryable_failure_is_counted_and_backs_off_and_is_answered_meanwh
             (PendingState::Backoff, failures)
         );
         assert_eq!(pending.last_error, "handler_failed: upstream is away");
-        let next = weir_rpc_time(pending.next_try);
+        let next = next_try(pending.next_try);
         waits.push((next - now).as_seconds_f64());
         assert_eq!(
             *first_failed_at.get_or_insert(pending.first_failed_at),
@@ -129,7 +129,7 @@ async fn r21_a_retryable_failure_is_counted_and_backs_off_and_is_answered_meanwh
     weir.stop().await;
 }
 
-fn weir_rpc_time(at: Option<prost_types::Timestamp>) -> chrono::DateTime<chrono::Utc> {
+fn next_try(at: Option<prost_types::Timestamp>) -> chrono::DateTime<chrono::Utc> {
     let at = at.expect("it backs off");
     chrono::DateTime::from_timestamp(at.seconds, at.nanos.cast_unsigned()).expect("in range")
 }

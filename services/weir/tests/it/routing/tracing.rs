@@ -422,7 +422,7 @@ async fn r42_the_effect_of_a_trace_is_what_routing_then_does() {
                 "{id}: {:?} of {owned:?}",
                 effect.keys
             );
-            assert_eq!(effect.policy() == Policy::Drop, false, "{id}");
+            assert_ne!(effect.policy(), Policy::Drop, "{id}");
         } else {
             assert!(effect.keys.is_empty(), "{id}: nothing attaches");
         }
