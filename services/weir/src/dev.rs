@@ -121,7 +121,13 @@ const TENANT: &str = "tenant";
 fn tenant_component(configured: Arc<AtomicBool>) -> Component {
     Component::new(TENANT).ready_when("configuration", move || {
         let configured = configured.load(Ordering::Acquire);
-        async move { if configured { Ok(()) } else { Err("it is being published".to_owned()) } }
+        async move {
+            if configured {
+                Ok(())
+            } else {
+                Err("it is being published".to_owned())
+            }
+        }
     })
 }
 

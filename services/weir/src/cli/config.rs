@@ -1,10 +1,10 @@
 //! `weir config`: check, publish and read a tenant's configuration.
 
 use clap::Subcommand;
+use weir_proto::routing::v1::config_service_client::ConfigServiceClient;
 use weir_proto::routing::v1::{
     GetConfigRequest, ListGenerationsRequest, PublishConfigRequest, ValidateConfigRequest,
 };
-use weir_proto::routing::v1::config_service_client::ConfigServiceClient;
 use weir_proto::types::v1::Problem;
 
 use super::error::Failure;
@@ -137,10 +137,7 @@ async fn apply(
         expected_generation: Some(expected),
         request_id,
     });
-    let answer = config
-        .publish_config(request)
-        .await?
-        .into_inner();
+    let answer = config.publish_config(request).await?.into_inner();
     if session.out.is_json() {
         session.out.message(&answer);
         return Ok(());
@@ -163,8 +160,15 @@ async fn current(
     session: &Session,
     config: &mut ConfigServiceClient<weir_client::Service>,
 ) -> Result<i64, Failure> {
-    match config.get_config(session.request(GetConfigRequest { generation: 0 })).await {
-        Ok(answer) => Ok(answer.into_inner().generation.unwrap_or_default().generation),
+    match config
+        .get_config(session.request(GetConfigRequest { generation: 0 }))
+        .await
+    {
+        Ok(answer) => Ok(answer
+            .into_inner()
+            .generation
+            .unwrap_or_default()
+            .generation),
         Err(status) if weir_client::Problem::from(&status).reason == "TENANT_NOT_FOUND" => Ok(0),
         Err(status) => Err(status.into()),
     }

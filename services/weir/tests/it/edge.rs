@@ -494,10 +494,10 @@ async fn o03_production_refuses_development_identity_at_startup() {
             secrets,
         )
     };
-    let refused = start(Environment::Production)
-        .err()
-        .expect("refused")
-        .to_string();
+    let refused = match start(Environment::Production) {
+        Ok(_) => panic!("production starts with development identity"),
+        Err(refused) => refused.to_string(),
+    };
     assert!(refused.contains("development"), "{refused}");
     assert!(start(Environment::Development).is_ok());
     // Production is what is meant when nothing or something else is said.

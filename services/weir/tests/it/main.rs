@@ -1,5 +1,7 @@
 //! All of Weir in one process, through its public contracts, on real PostgreSQL.
 
+#![expect(unreachable_pub, reason = "a test binary has no outside")]
+
 mod acceptance;
 mod all;
 mod architecture;

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use tonic::service::Routes;
-use tonic::{Code, Status};
+use tonic::Status;
 use weir_client::{Client, Identity};
 use weir_gateway::Upstreams;
 use weir_proto::cloudevents::v1::CloudEvent;
@@ -18,7 +17,7 @@ use weir_proto::routing::v1 as routing;
 use weir_proto::routing::v1::routing_service_client::RoutingServiceClient;
 use weir_proto::types::v1 as types;
 use weir_routing::handler::{Failure, Handler, Input, Registry, Verdict};
-use weir_rpc::{Caller, Problem, Secret, Upstream};
+use weir_rpc::{Caller, Secret, Upstream};
 use weir_runtime::{Component, DatabaseConfig, Environment, Running, ServeOptions};
 use weir_testkit::TestDb;
 
@@ -66,9 +65,14 @@ impl Handler for Named {
                 while *hung {
                     hung = self.1.freed.wait(hung).expect("no holder panics");
                 }
-                Ok(Verdict::Skip { reason: "late".to_owned() })
+                Ok(Verdict::Skip {
+                    reason: "late".to_owned(),
+                })
             }
-            _ => Ok(Verdict::Match { reason: format!("dry run {}", input.dry_run), attach: Vec::new() }),
+            _ => Ok(Verdict::Match {
+                reason: format!("dry run {}", input.dry_run),
+                attach: Vec::new(),
+            }),
         }
     }
 }
@@ -83,9 +87,23 @@ impl Handlers {
 
     fn registry(self: &Arc<Self>) -> Registry {
         let names = ["panics", "fails", "malformed", "hangs", "takes"];
-        let entry = |n: &'static str| (n.to_owned(), Arc::new(Named(n, Arc::clone(self))) as Arc<dyn Handler>);
-        let scripted = ("scripted".to_owned(), Arc::clone(&self.script) as Arc<dyn Handler>);
-        Registry::new(names.into_iter().map(entry).chain([scripted]).collect::<HashMap<_, _>>())
+        let entry = |n: &'static str| {
+            (
+                n.to_owned(),
+                Arc::new(Named(n, Arc::clone(self))) as Arc<dyn Handler>,
+            )
+        };
+        let scripted = (
+            "scripted".to_owned(),
+            Arc::clone(&self.script) as Arc<dyn Handler>,
+        );
+        Registry::new(
+            names
+                .into_iter()
+                .map(entry)
+                .chain([scripted])
+                .collect::<HashMap<_, _>>(),
+        )
     }
 }
 
@@ -109,15 +127,25 @@ impl Weir {
         let (running, routing) = replica(db.url(), &handlers).await;
         let url = format!("http://{}", running.addr());
         let health = format!("http://{}", running.health_addr().expect("asked for"));
-        let user = Client::connect(&url, Identity::development("demo", "tester")).expect("an address");
-        Self { db, user, url, health, handlers, routing, running: Some(running) }
+        let user =
+            Client::connect(&url, Identity::development("demo", "tester")).expect("an address");
+        Self {
+            db,
+            user,
+            url,
+            health,
+            handlers,
+            routing,
+            running: Some(running),
+        }
     }
 
     /// Starts another replica over the same database.
     pub async fn another(&self) -> Replica {
         let (running, _) = replica(self.db.url(), &self.handlers).await;
         let url = format!("http://{}", running.addr());
-        let user = Client::connect(&url, Identity::development("demo", "tester")).expect("an address");
+        let user =
+            Client::connect(&url, Identity::development("demo", "tester")).expect("an address");
         Replica { user, running }
     }
 
@@ -133,13 +161,25 @@ impl Weir {
             expected_generation: Some(expected),
             request_id: String::new(),
         };
-        let answer = self.user.config().publish_config(request).await.expect("the configuration is good");
-        answer.into_inner().generation.expect("always there").generation
+        let answer = self
+            .user
+            .config()
+            .publish_config(request)
+            .await
+            .expect("the configuration is good");
+        answer
+            .into_inner()
+            .generation
+            .expect("always there")
+            .generation
     }
 
     /// Publishes an event into scope `s` and returns its uid.
     pub async fn publish(&self, id: &str, kind: &str, keys: &[&str]) -> String {
-        self.try_publish("s", event(id, kind, "{}"), keys).await.expect("accepted").uid
+        self.try_publish("s", event(id, kind, "{}"), keys)
+            .await
+            .expect("accepted")
+            .uid
     }
 
     /// Publishes an event.
@@ -155,7 +195,11 @@ impl Weir {
             keys: keys.iter().map(|k| (*k).to_owned()).collect(),
             targets: None,
         };
-        self.user.events().publish(request).await.map(tonic::Response::into_inner)
+        self.user
+            .events()
+            .publish(request)
+            .await
+            .map(tonic::Response::into_inner)
     }
 
     /// Publishes an event and waits until it is decided.
@@ -167,31 +211,54 @@ impl Weir {
     /// Waits until an event is decided and returns its record.
     pub async fn record(&self, uid: &str) -> types::RouteRecord {
         let answer = self.route(uid).await;
-        answer.record.unwrap_or_else(|| panic!("`{uid}` is undecided: {:?}", answer.pending))
+        answer
+            .record
+            .unwrap_or_else(|| panic!("`{uid}` is undecided: {:?}", answer.pending))
     }
 
     /// Waits until an event is undecided for a reason and returns it.
     pub async fn pending(&self, uid: &str) -> types::Pending {
         let answer = self.route(uid).await;
-        answer.pending.unwrap_or_else(|| panic!("`{uid}` is decided: {:?}", answer.record))
+        answer
+            .pending
+            .unwrap_or_else(|| panic!("`{uid}` is decided: {:?}", answer.record))
     }
 
     /// Decides an event now, as the internal `RouteEvent` does.
     pub async fn route(&self, uid: &str) -> routing::RouteEventResponse {
-        let request = routing::RouteEventRequest { event: uid.to_owned(), ..Default::default() };
-        let request = Caller::new("demo", "tester").request(request).expect("can be sent");
-        RoutingServiceClient::new(self.routing.clone()).route_event(request).await.expect("known").into_inner()
+        let request = routing::RouteEventRequest {
+            event: uid.to_owned(),
+            ..Default::default()
+        };
+        let request = Caller::new("demo", "tester")
+            .request(request)
+            .expect("can be sent");
+        RoutingServiceClient::new(self.routing.clone())
+            .route_event(request)
+            .await
+            .expect("known")
+            .into_inner()
     }
 
     /// Traces an event.
-    pub async fn trace(&self, kind: &str, data: &str, keys: &[&str]) -> gateway::TraceEventResponse {
+    pub async fn trace(
+        &self,
+        kind: &str,
+        data: &str,
+        keys: &[&str],
+    ) -> gateway::TraceEventResponse {
         let request = gateway::TraceEventRequest {
             scope: "s".to_owned(),
             event: Some(event("traced", kind, data)),
             keys: keys.iter().map(|k| (*k).to_owned()).collect(),
             ..Default::default()
         };
-        self.user.control().trace_event(request).await.expect("traceable").into_inner()
+        self.user
+            .control()
+            .trace_event(request)
+            .await
+            .expect("traceable")
+            .into_inner()
     }
 
     /// Skips an event.
@@ -201,7 +268,11 @@ impl Weir {
             reason: "test".to_owned(),
             ..Default::default()
         };
-        self.user.control().skip_event(request).await.map(tonic::Response::into_inner)
+        self.user
+            .control()
+            .skip_event(request)
+            .await
+            .map(tonic::Response::into_inner)
     }
 
     /// Reroutes an event.
@@ -211,7 +282,11 @@ impl Weir {
             reason: "test".to_owned(),
             ..Default::default()
         };
-        self.user.control().reroute_event(request).await.map(tonic::Response::into_inner)
+        self.user
+            .control()
+            .reroute_event(request)
+            .await
+            .map(tonic::Response::into_inner)
     }
 
     /// Registers the executor `e` with capabilities.
@@ -221,7 +296,13 @@ impl Weir {
             capabilities: capabilities.iter().map(|c| i32::from(*c)).collect(),
             request_id: String::new(),
         };
-        self.user.executor().register_executor(request).await.expect("registered").into_inner().revision
+        self.user
+            .executor()
+            .register_executor(request)
+            .await
+            .expect("registered")
+            .into_inner()
+            .revision
     }
 
     /// Claims at most one Work of binding `b`.
@@ -236,34 +317,76 @@ impl Weir {
             owner: "worker".to_owned(),
             ..Default::default()
         };
-        let request = lifecycle::ClaimOnceRequest { spec: Some(spec), max_works: 1, wait: None };
-        let answer = self.user.executor().claim_once(request).await.expect("claimable");
+        let request = lifecycle::ClaimOnceRequest {
+            spec: Some(spec),
+            max_works: 1,
+            wait: None,
+        };
+        let answer = self
+            .user
+            .executor()
+            .claim_once(request)
+            .await
+            .expect("claimable");
         answer.into_inner().works.into_iter().next()
     }
 
     /// Completes an attempt.
-    pub async fn complete(&self, work: &lifecycle::ClaimedWork) -> Result<types::WorkState, Status> {
-        let request = lifecycle::CompleteRequest { lease: work.lease.clone(), result: String::new() };
-        self.user.executor().complete(request).await.map(|r| r.into_inner().state())
+    pub async fn complete(
+        &self,
+        work: &lifecycle::ClaimedWork,
+    ) -> Result<types::WorkState, Status> {
+        let request = lifecycle::CompleteRequest {
+            lease: work.lease.clone(),
+            result: String::new(),
+        };
+        self.user
+            .executor()
+            .complete(request)
+            .await
+            .map(|r| r.into_inner().state())
     }
 
     /// Reads a Work.
     pub async fn work(&self, work: &str) -> types::Work {
-        let request = lifecycle::GetWorkRequest { work: work.to_owned(), ..Default::default() };
-        self.user.work().get_work(request).await.expect("known").into_inner().work.expect("always there")
+        let request = lifecycle::GetWorkRequest {
+            work: work.to_owned(),
+            ..Default::default()
+        };
+        self.user
+            .work()
+            .get_work(request)
+            .await
+            .expect("known")
+            .into_inner()
+            .work
+            .expect("always there")
     }
 
     /// Reads a Work's inputs, as their events.
     pub async fn inputs(&self, work: &str) -> Vec<String> {
-        let request = lifecycle::ListInputsRequest { work: work.to_owned(), page_size: 1_000, ..Default::default() };
-        let answer = self.user.work().list_inputs(request).await.expect("known").into_inner();
+        let request = lifecycle::ListInputsRequest {
+            work: work.to_owned(),
+            page_size: 1_000,
+            ..Default::default()
+        };
+        let answer = self
+            .user
+            .work()
+            .list_inputs(request)
+            .await
+            .expect("known")
+            .into_inner();
         answer.inputs.into_iter().map(|i| i.event).collect()
     }
 
     /// Counts rows of a table of the schema.
     pub async fn count(&self, table: &str) -> i64 {
         let sql = format!("SELECT count(*) FROM weir.{table}");
-        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(self.db.pool()).await.expect("a table")
+        sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
+            .fetch_one(self.db.pool())
+            .await
+            .expect("a table")
     }
 
     /// Takes the process out, for a test that stops it in its own way.
@@ -307,14 +430,33 @@ impl Replica {
 }
 
 async fn replica(url: &str, handlers: &Arc<Handlers>) -> (Running, Upstream) {
-    let database = DatabaseConfig { url: Secret::new(url), max_connections: 8, ..DatabaseConfig::default() };
+    let database = DatabaseConfig {
+        url: Secret::new(url),
+        max_connections: 8,
+        ..DatabaseConfig::default()
+    };
     let db = database.open("weir-test").expect("a URL");
-    let config = weir_routing::Config { database: database.clone(), poll_interval: Duration::from_millis(40), ..Default::default() };
-    let mut routing =
-        weir_routing::component(db.clone(), &config, handlers.registry(), weir_routing::Hints::default());
-    let config = weir_lifecycle::Config { database: database.clone(), ..Default::default() };
-    let mut lifecycle = weir_lifecycle::component(db.clone(), &config, weir_lifecycle::Hints::default());
-    let config = weir_migration::Config { database: database.clone(), ..Default::default() };
+    let config = weir_routing::Config {
+        database: database.clone(),
+        poll_interval: Duration::from_millis(40),
+        ..Default::default()
+    };
+    let mut routing = weir_routing::component(
+        db.clone(),
+        &config,
+        handlers.registry(),
+        weir_routing::Hints::default(),
+    );
+    let config = weir_lifecycle::Config {
+        database: database.clone(),
+        ..Default::default()
+    };
+    let mut lifecycle =
+        weir_lifecycle::component(db.clone(), &config, weir_lifecycle::Hints::default());
+    let config = weir_migration::Config {
+        database: database.clone(),
+        ..Default::default()
+    };
     let mut migration = weir_migration::component(&config).expect("a URL");
     let mut causal = causal(db, database.clone());
     let upstreams = Upstreams {
@@ -333,19 +475,24 @@ async fn replica(url: &str, handlers: &Arc<Handlers>) -> (Running, Upstream) {
     )
     .expect("development may");
     let components = vec![routing, lifecycle, causal, migration, gateway];
-    let running = Running::start(components, ServeOptions::local()).await.expect("free ports");
+    let running = Running::start(components, ServeOptions::local())
+        .await
+        .expect("free ports");
     running.ready().await;
     (running, to_routing)
 }
 
 fn causal(db: weir_pg::Db, database: DatabaseConfig) -> Component {
-    let config = weir_causal::Config { database, ..Default::default() };
+    let config = weir_causal::Config {
+        database,
+        ..Default::default()
+    };
     weir_causal::component(db, &config, weir_causal::Hints::default())
 }
 
 fn inward(component: &mut Component) -> Upstream {
     component.grpc_services.clear();
-    let routes = mem::replace(&mut component.routes, Routes::default());
+    let routes = mem::take(&mut component.routes);
     weir_rpc::local(weir_rpc::layered(routes, None))
 }
 
@@ -359,12 +506,6 @@ pub fn event(id: &str, kind: &str, data: &str) -> CloudEvent {
         attributes: HashMap::new(),
         data: Some(Data::TextData(data.to_owned())),
     }
-}
-
-/// Reads an error as its caller sees it.
-pub fn problem(status: &Status) -> (Code, String, String) {
-    let problem = Problem::from(status);
-    (status.code(), problem.reason, problem.message)
 }
 
 /// Scope `s` with a route for each thing that routing does, told by the event's type.

@@ -1,6 +1,11 @@
 //! A private PostgreSQL: started, stopped, killed, found again, and never in the wrong hands.
 //! These run real servers, as root (which switches the user) or as an ordinary user.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "these tests start programs and read the environment as a process does"
+)]
+
 mod shared;
 mod support;
 
@@ -372,7 +377,6 @@ async fn the_other_process() {
     let cluster = Cluster::start(options(Path::new(&directory), lifetime))
         .await
         .expect("started");
-    #[expect(clippy::print_stdout, reason = "the parent reads it from a pipe")]
     {
         println!("ready {} {}", cluster.pid(), cluster.url("postgres"));
     }

@@ -87,7 +87,7 @@ async fn r05_a_conflict_is_tried_again_on_a_new_generation_and_leaves_by_skip() 
     // Nothing tries them again by itself; a generation does, and what is no conflict then is decided.
     let next = SCRIPTED.replace(
         "binding: b, attach: ['event.data.key'] }\n      - { slot: inject",
-        { "binding: b }\n      - { slot: inject" },
+        "binding: b }\n      - { slot: inject",
     );
     assert_ne!(next, SCRIPTED);
     weir.apply(&next, 1).await;

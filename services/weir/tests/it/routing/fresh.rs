@@ -89,7 +89,7 @@ async fn r01_a_decision_is_made_afresh_when_a_key_got_an_owner_or_the_configurat
     hanging(&weir, "published").await;
     let next = SCRIPTED.replace(
         "slot: scripted, handler: { rust: scripted }, binding: b, policy: inject",
-        { "slot: scripted, handler: { rust: scripted }, binding: other" },
+        "slot: scripted, handler: { rust: scripted }, binding: other",
     );
     assert_ne!(next, SCRIPTED);
     assert_eq!(weir.apply(&next, 1).await, 2);

@@ -91,7 +91,6 @@ async fn r30_skip_takes_any_unrouted_event_out_in_any_order() {
     );
 
     // A routed event is refused, and says how it was routed.
-    let before = rows(&weir.db).await;
     for (uid, disposition) in [
         (&backoff, "skipped"),
         (&read(&weir, &conflict).await.uid, "skipped"),

@@ -179,8 +179,8 @@ async fn r06_order_holds_however_many_events_stand_in_line() {
     // Whatever the router can decide, it has decided before this one.
     weir.routed("independent", "start", &["i"]).await;
     decided(&weir, &uids[249]).await;
-    for i in 250..254 {
-        assert!(untouched(&weir, &uids[i]).await, "{i}");
+    for uid in &uids[250..254] {
+        assert!(untouched(&weir, uid).await, "{uid}");
     }
     script.open("e0");
     let work = decided(&weir, &uids[253]).await.work;

@@ -3,7 +3,7 @@
 use weir_proto::lifecycle::v1 as lifecycle;
 use weir_proto::types::v1::{Disposition, PendingState, Policy, WorkState};
 
-use super::arrange::{ALL, SCRIPTED, decided, publish, running, stands};
+use super::arrange::{ALL, SCRIPTED, decided, publish, stands};
 use super::script::Say;
 use crate::support::Weir;
 

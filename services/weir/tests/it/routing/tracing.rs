@@ -77,7 +77,8 @@ async fn r40_a_trace_refuses_what_acceptance_refuses_and_in_the_same_words() {
         })
     };
     let many: Vec<String> = (0..33).map(|i| i.to_string()).collect();
-    let cases: Vec<(&str, &str, CloudEvent, Vec<String>, Option<Targets>)> = vec![
+    type Refused<'a> = (&'a str, &'a str, CloudEvent, Vec<String>, Option<Targets>);
+    let cases: Vec<Refused<'_>> = vec![
         (
             "core type",
             "s",
@@ -277,7 +278,14 @@ async fn r42_the_effect_of_a_trace_is_what_routing_then_does() {
     script.say("bad", [Say::Invalid]);
 
     // Id, type, keys, the traced effect, and what routing makes of it; `None` where it stays undecided.
-    let cases: [(&str, &str, &[&str], EffectKind, Option<Disposition>); 14] = [
+    type Case<'a> = (
+        &'a str,
+        &'a str,
+        &'a [&'a str],
+        EffectKind,
+        Option<Disposition>,
+    );
+    let cases: [Case<'_>; 14] = [
         (
             "1",
             "start",
