@@ -311,8 +311,6 @@ pub struct SetAside<'a> {
     pub scope: ScopeId,
     /// The rows.
     pub seqs: &'a [i64],
-    /// What to count.
-    pub code: FailureCode,
 }
 
 impl Command for SetAside<'_> {
@@ -325,7 +323,7 @@ impl Command for SetAside<'_> {
             .bind(self.generation.tenant.0)
             .bind(self.scope.0)
             .bind(self.seqs)
-            .bind(self.code.code())
+            .bind(FailureCode::HandlerFailed.code())
             .bind(self.generation.number)
             .execute(tx.conn())
             .await?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::task::{Id, JoinError, JoinSet};
-use weir_kernel::{FailureCode, ScopeId, TenantId, WorkId};
+use weir_kernel::{ScopeId, TenantId, WorkId};
 use weir_runtime::CancellationToken;
 
 use super::{
@@ -163,19 +163,28 @@ impl<'a> Worker<'a> {
         let name: Arc<str> = Arc::from(generation.scope_name(self.scope).unwrap_or_default());
         let proofs = Arc::new(proofs(&self.router.context.db, generation, self.scope).await?);
         let mut used = 0;
+        let mut fitting = Vec::with_capacity(groups.len());
         for group in groups {
             let size: i64 = group.iter().map(|r| r.bytes).sum();
-            if used > 0 && used + size > room {
+            let fits = used == 0 || used + size <= room;
+            used += size;
+            if !fits {
                 // It is read again by the next pass; nothing of it is in memory.
-                used += size;
                 break;
             }
-            used += size;
-            let mut conn = self.router.context.db.acquire().await?;
-            let refs: Vec<&PendingRow> = group.iter().collect();
-            let all = events(&mut conn, self.tenant, self.scope, &name, &refs).await?;
-            drop(conn);
-            self.start_group(generation, group, all, snapshot, &proofs)
+            fitting.push(group);
+        }
+        let rows: Vec<&PendingRow> = fitting.iter().flatten().collect();
+        let mut conn = self.router.context.db.acquire().await?;
+        let mut all = events(&mut conn, self.tenant, self.scope, &name, &rows).await?;
+        drop(conn);
+        for group in fitting {
+            // Each group holds its own events, and no longer than it is in evaluation.
+            let own = group
+                .iter()
+                .filter_map(|r| Some((r.seq, all.remove(&r.seq)?)))
+                .collect();
+            self.start_group(generation, group, own, snapshot, &proofs)
                 .await?;
         }
         Ok(used)
@@ -271,13 +280,11 @@ impl<'a> Worker<'a> {
                 }
                 Ok((id, Err(error))) => {
                     let seqs = self.rows.remove(&id).unwrap_or_default();
-                    self.aside(generation, &seqs, FailureCode::HandlerFailed, &error)
-                        .await?;
+                    self.aside(generation, &seqs, &error).await?;
                 }
                 Err(panic) => {
                     let seqs = self.rows.remove(&panic.id()).unwrap_or_default();
-                    self.aside(generation, &seqs, FailureCode::HandlerFailed, &panic)
-                        .await?;
+                    self.aside(generation, &seqs, &panic).await?;
                 }
             }
         }
@@ -328,8 +335,7 @@ impl<'a> Worker<'a> {
             }
             Err(error) if batch.len() == 1 && is_of_the_group(&error) => {
                 let seqs: Vec<i64> = batch[0].rows.iter().map(|r| r.seq).collect();
-                self.aside(&generation, &seqs, FailureCode::HandlerFailed, &error)
-                    .await?;
+                self.aside(&generation, &seqs, &error).await?;
             }
             Err(error) => return Err(error),
         }
@@ -355,8 +361,7 @@ impl<'a> Worker<'a> {
             }
             Err(error) if is_of_the_group(&error) => {
                 let seqs: Vec<i64> = group.rows.iter().map(|r| r.seq).collect();
-                self.aside(generation, &seqs, FailureCode::HandlerFailed, &error)
-                    .await
+                self.aside(generation, &seqs, &error).await
             }
             Err(error) => Err(error),
         }
@@ -406,7 +411,6 @@ impl<'a> Worker<'a> {
         &mut self,
         generation: &Arc<Generation>,
         seqs: &[i64],
-        code: FailureCode,
         error: &(dyn std::error::Error + Sync),
     ) -> Result<(), Error> {
         tracing::error!(error = %error, "a group of events cannot be decided; it backs off");
@@ -414,7 +418,6 @@ impl<'a> Worker<'a> {
             generation,
             scope: self.scope,
             seqs,
-            code,
         };
         self.router.context.db.run(&command).await?;
         self.done(seqs, false);
