@@ -5,7 +5,6 @@
 //! its expressions. All state is in the database: every replica can take every step and be killed at any moment
 //! (rule o06).
 
-pub mod cel;
 pub mod command;
 mod config;
 mod error;
@@ -20,6 +19,7 @@ pub mod trace;
 
 pub use config::Config;
 pub use error::Error;
+pub use weir_cel as cel;
 
 use std::sync::Arc;
 

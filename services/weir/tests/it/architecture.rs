@@ -10,6 +10,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("weir-kernel", &[]),
     ("weir-proto", &[]),
+    ("weir-cel", &["weir-kernel"]),
     ("weir-pg", &["weir-kernel"]),
     ("weir-rpc", &["weir-kernel", "weir-proto"]),
     ("weir-ledger", &["weir-kernel", "weir-pg"]),
@@ -61,6 +62,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// What a service over the schema uses.
 const SERVICE: &[&str] = &[
+    "weir-cel",
     "weir-kernel",
     "weir-ledger",
     "weir-pg",
