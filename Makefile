@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 # Quick ones first, so that a small fault is told early.
 CHECKS := fmt-check rules-check proto-lint deny scripts-check chart-check sql-check clippy
-.PHONY: help setup demo run test check list-checks fmt advisories clean-tools $(CHECKS)
+.PHONY: help setup demo run test test-nightly check list-checks fmt advisories clean-tools $(CHECKS)
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,10 @@ run: setup ## Start everything on http://localhost:7070 and print the first call
 
 test: setup ## Run every test
 	@scripts/test.sh
+
+test-nightly: setup ## Run 10,000 generated histories against the model of the rules
+	@WEIR_MODEL_CASES=10000 WEIR_MODEL_SEED="$${WEIR_MODEL_SEED:-$$(date +%Y%m%d)0000}" \
+		scripts/test.sh r01_to_r31_the_service_agrees_with_the_model
 
 check: setup $(CHECKS) ## Check everything that is not a test
 

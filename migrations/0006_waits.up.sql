@@ -10,6 +10,9 @@ ALTER TABLE weir.wait
     ADD COLUMN refusal int2,                        -- causal refusal that held the Work (rule l11)
     ADD CONSTRAINT wait_state CHECK (state BETWEEN 1 AND 5);
 
+-- How far the events of the scope were seen, in time: where reading goes on in the bodies.
+ALTER TABLE weir.wait_sub ADD COLUMN seen_at timestamptz NOT NULL DEFAULT '-infinity';
+
 CREATE INDEX wait_asked_idx ON weir.wait (tenant_id, work_id, n) WHERE state = 1 AND asked > checked;
 CREATE INDEX wait_due_idx ON weir.wait (tenant_id, due_at) WHERE state = 1 AND due_at IS NOT NULL;
 

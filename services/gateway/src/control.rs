@@ -119,9 +119,14 @@ impl ControlService for Control {
 
     async fn trace_candidate(
         &self,
-        _: Request<proto::TraceCandidateRequest>,
+        request: Request<proto::TraceCandidateRequest>,
     ) -> Result<Response<proto::TraceCandidateResponse>, Status> {
-        later("TraceCandidate")
+        let call = call(&request)?;
+        let request = call.request(convert::candidate_request(request.into_inner()));
+        let response = self.0.routing().trace_candidate(request).await?;
+        Ok(Response::new(convert::candidate_response(
+            response.into_inner(),
+        )))
     }
 
     async fn explain_event(

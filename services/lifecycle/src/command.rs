@@ -12,11 +12,13 @@ mod create_work;
 mod fail;
 mod hold_exhausted;
 mod housekeeping;
+mod park;
 mod register_executor;
 mod release;
 mod release_work;
 mod renew;
 mod repeat;
+mod send_input;
 
 pub(crate) use acknowledge::Acknowledge;
 pub(crate) use cancel_work::CancelWork;
@@ -26,10 +28,12 @@ pub(crate) use create_work::CreateWork;
 pub(crate) use fail::{Fail, Failure};
 pub(crate) use hold_exhausted::HoldExhausted;
 pub(crate) use housekeeping::{ForgetRequests, MakePartitions};
+pub(crate) use park::{LONGEST_WAIT, Park, Parked};
 pub(crate) use register_executor::RegisterExecutor;
 pub(crate) use release::Release;
 pub(crate) use release_work::ReleaseWork;
 pub(crate) use renew::{Renew, Renewal};
+pub(crate) use send_input::SendInput;
 
 use chrono::{DateTime, Utc};
 use weir_kernel::WorkState;

@@ -89,6 +89,11 @@ pub enum Error {
         /// Where it stands.
         state: WorkState,
     },
+    /// The event's identity is taken by other content (rule a01).
+    #[error(
+        "event `{0}` was accepted under this actor and request id with other content; use a fresh one"
+    )]
+    EventConflict(EventUid),
     /// A stored answer cannot be read.
     #[error("a stored answer is unreadable")]
     Corrupt(#[from] prost::DecodeError),
@@ -158,7 +163,9 @@ impl Classify for Error {
             | Self::UnroutedInput { .. }
             | Self::WorkTerminal { .. }
             | Self::WorkNotHeld { .. } => ErrorKind::FailedPrecondition,
-            Self::AttemptConflict { .. } | Self::KeyOwned { .. } => ErrorKind::AlreadyExists,
+            Self::AttemptConflict { .. } | Self::KeyOwned { .. } | Self::EventConflict(_) => {
+                ErrorKind::AlreadyExists
+            }
             Self::Corrupt(_) => ErrorKind::Internal,
             Self::Work(error) => error.kind(),
             Self::Ledger(error) => error.kind(),
@@ -181,6 +188,7 @@ impl Classify for Error {
             Self::KeyNotFound(_) => "WORK_NOT_FOUND",
             Self::WorkTerminal { .. } => "WORK_TERMINAL",
             Self::WorkNotHeld { .. } => "WORK_NOT_HELD",
+            Self::EventConflict(_) => "EVENT_CONFLICT",
             Self::Corrupt(_) => "INTERNAL",
             Self::Work(error) => error.reason(),
             Self::Ledger(error) => error.reason(),
@@ -211,6 +219,7 @@ impl Classify for Error {
                 vec![("work", work.to_string()), ("event", event.to_string())]
             }
             Self::KeyOwned { work, .. } => vec![("work", work.to_string())],
+            Self::EventConflict(event) => vec![("event", event.to_string())],
             Self::BindingChanged {
                 executor, current, ..
             } => {

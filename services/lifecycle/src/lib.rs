@@ -7,6 +7,7 @@
 
 mod backoff;
 mod command;
+mod condition;
 mod config;
 mod error;
 mod hints;

@@ -5,6 +5,7 @@ pub(crate) mod convert;
 mod decode;
 mod executor;
 mod inspect;
+mod park;
 mod work;
 
 pub(crate) use claiming::Claimer;

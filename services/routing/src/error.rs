@@ -69,6 +69,19 @@ pub enum Error {
     /// No configuration to decide by.
     #[error(transparent)]
     Generation(#[from] generation::Error),
+    /// A configuration that is tried is not good (rule r45).
+    #[error(transparent)]
+    Config(#[from] crate::command::publish_config::Error),
+    /// A handler of the scope does not offer its samples (rule r46).
+    #[error("route `{slot}` offers no samples: {code}: {error}")]
+    Samples {
+        /// The route.
+        slot: String,
+        /// How its handler fails.
+        code: weir_kernel::FailureCode,
+        /// In words.
+        error: String,
+    },
     /// A read.
     #[error(transparent)]
     Query(#[from] crate::query::Error),
@@ -119,6 +132,7 @@ impl weir_pg::TxError for Error {
             Self::Ledger(e) => e.db(),
             Self::Work(e) => e.db(),
             Self::Generation(e) => e.db(),
+            Self::Config(e) => e.db(),
             Self::Query(e) => e.db(),
             _ => None,
         }
@@ -137,9 +151,12 @@ impl Classify for Error {
             | Self::Refused => ErrorKind::FailedPrecondition,
             Self::GenerationChanged => ErrorKind::Conflict,
             Self::Atomic { error, .. } => error.kind(),
+            Self::Samples { code, .. } if code.is_retryable() => ErrorKind::Unavailable,
+            Self::Samples { .. } => ErrorKind::FailedPrecondition,
             Self::ShuttingDown => ErrorKind::Unavailable,
             Self::Stored(_) | Self::Corrupt(_) => ErrorKind::Internal,
             Self::Generation(e) => e.kind(),
+            Self::Config(e) => e.kind(),
             Self::Query(e) => e.kind(),
             Self::Ledger(e) => e.kind(),
             Self::Work(e) => e.kind(),
@@ -160,9 +177,11 @@ impl Classify for Error {
             Self::GenerationChanged => "GENERATION_CHANGED",
             Self::Atomic { error, .. } => error.reason(),
             Self::Refused => "CAUSAL_LIMIT",
+            Self::Samples { .. } => "SAMPLES_FAILED",
             Self::ShuttingDown => "SHUTTING_DOWN",
             Self::Stored(_) | Self::Corrupt(_) => "INTERNAL",
             Self::Generation(e) => e.reason(),
+            Self::Config(e) => e.reason(),
             Self::Query(e) => e.reason(),
             Self::Ledger(e) => e.reason(),
             Self::Work(e) => e.reason(),
@@ -174,6 +193,7 @@ impl Classify for Error {
         match self {
             Self::GenerationChanged | Self::ShuttingDown => Some(Duration::from_millis(200)),
             Self::Generation(e) => e.retry_after(),
+            Self::Config(e) => e.retry_after(),
             Self::Query(e) => e.retry_after(),
             Self::Ledger(e) => e.retry_after(),
             Self::Work(e) => e.retry_after(),
@@ -187,6 +207,7 @@ impl Classify for Error {
             Self::Invalid(v) => v.clone(),
             Self::KeyRule(e) => vec![Violation::new("event", e.to_string())],
             Self::Atomic { error, .. } => error.violations(),
+            Self::Config(e) => e.violations(),
             Self::Query(e) => e.violations(),
             _ => Vec::new(),
         }
@@ -202,6 +223,9 @@ impl Classify for Error {
                 ]
             }
             Self::AlreadyRerouted { copy, .. } => vec![("event", copy.to_string())],
+            Self::Samples { slot, code, .. } => {
+                vec![("route", slot.clone()), ("failure", code.to_string())]
+            }
             _ => Vec::new(),
         }
     }

@@ -11,6 +11,7 @@
 //! does not compile any more is [`Error::Unusable`], logged once, and touches no other tenant.
 
 mod cache;
+mod candidate;
 mod error;
 mod load;
 mod registration;
@@ -23,6 +24,7 @@ use weir_kernel::{BindingId, RouteId, ScopeId, TenantId};
 use crate::tenant::{Binding, Capability, Compiled};
 
 pub use cache::Generations;
+pub use candidate::{UNPUBLISHED, candidate};
 pub use error::Error;
 pub use registration::{Registration, registrations};
 
@@ -38,7 +40,7 @@ pub struct Generation {
     pub tenant: TenantId,
     /// The tenant's name.
     pub tenant_name: String,
-    /// Which publication it is: 1, 2, 3 and so on.
+    /// Which publication it is: 1, 2, 3 and so on; [`UNPUBLISHED`] for a candidate.
     pub number: i64,
     /// The document, inheritance resolved and expressions compiled.
     pub compiled: Compiled,

@@ -1,19 +1,32 @@
-//! Who decides about a route: expressions, and Rust handlers of the process's registry (rules r20, r50, r52).
+//! Who decides about a route: expressions, Rust handlers of the process's registry, and remote ones (rules r20,
+//! r50, r51, r52).
 //!
-//! Each call runs on a thread of its own pool under the route's deadline, and a panic is caught there: a
-//! handler that ignores its deadline keeps its thread and nothing else.
+//! Each call of an expression or a Rust handler runs on a thread of its own pool under the route's deadline, and a
+//! panic is caught there: a handler that ignores its deadline keeps its thread and nothing else. A call of a remote
+//! one is a task that ends with the deadline.
 
 mod ask;
 mod guard;
+mod health;
+mod remote;
+pub(crate) mod samples;
 
 pub use ask::{Answer, Ask, ask_routes};
+pub use health::{Health, Probed, State, page};
+pub use remote::{MAX_CALLS, Remotes};
+pub use samples::{MAX_SAMPLES, Place, Sample};
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use weir_kernel::envelope::Envelope;
+use weir_runtime::Task;
 
-/// What a Rust handler is asked about: a detached snapshot.
+use crate::generation::Generations;
+
+/// What a handler is asked about: a detached snapshot.
 #[derive(Debug, Clone)]
 pub struct Input {
     /// Scope of the event.
@@ -64,32 +77,75 @@ pub trait Handler: Send + Sync + 'static {
     /// # Errors
     /// `Invalid` when the event is malformed, else `Failed`.
     fn decide(&self, input: &Input) -> Result<Verdict, Failure>;
+
+    /// Offers named sample events, built from the configuration of the scope that asks and with the router's clock
+    /// (rule r46). Called like [`Handler::decide`], under the same timeout. Default: none.
+    fn samples(&self, place: &Place, now: DateTime<Utc>) -> Vec<Sample> {
+        let _ = (place, now);
+        Vec::new()
+    }
 }
 
-/// The Rust handlers of this process, by the name that configurations give.
+/// The Rust handlers of this process, by the name that configurations give, and its ways to remote ones.
 #[derive(Clone, Default)]
-pub struct Registry(Arc<HashMap<String, Arc<dyn Handler>>>);
+pub struct Registry {
+    handlers: Arc<HashMap<String, Arc<dyn Handler>>>,
+    remotes: Remotes,
+}
 
 impl Registry {
     /// Makes a registry.
     #[must_use]
     pub fn new(handlers: HashMap<String, Arc<dyn Handler>>) -> Self {
-        Self(Arc::new(handlers))
+        Self {
+            handlers: Arc::new(handlers),
+            remotes: Remotes::default(),
+        }
     }
 
     /// Returns a handler.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<dyn Handler>> {
-        self.0.get(name).cloned()
+        self.handlers.get(name).cloned()
+    }
+
+    /// Returns the ways to remote handlers.
+    #[must_use]
+    pub fn remotes(&self) -> &Remotes {
+        &self.remotes
     }
 
     /// Returns the names, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.0.keys().cloned().collect();
+        let mut names: Vec<String> = self.handlers.keys().cloned().collect();
         names.sort_unstable();
         names
     }
+}
+
+/// Makes the loop that probes the remote handlers that current generations name (rule o07), and drops the ways to the
+/// others.
+pub(crate) fn probing(remotes: Remotes, generations: Generations, interval: Duration) -> Task {
+    Task::run("routing.probe_handlers", move |shutdown| async move {
+        loop {
+            let mut in_use: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+            for generation in generations.usable() {
+                for (at, names) in generation.compiled.remotes() {
+                    let all = in_use.entry(at.clone()).or_default();
+                    all.extend(names.iter().cloned());
+                }
+            }
+            let step = async {
+                remotes.probe(in_use).await;
+                tokio::time::sleep(interval).await;
+            };
+            tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                () = step => {}
+            }
+        }
+    })
 }
 
 impl std::fmt::Debug for Registry {

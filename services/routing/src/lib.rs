@@ -12,10 +12,12 @@ pub mod generation;
 pub mod handler;
 pub mod publish;
 pub mod query;
+pub mod replica;
 pub mod route;
 mod rpc;
 pub mod tenant;
 pub mod trace;
+pub mod wait;
 
 pub use config::Config;
 pub use error::Error;
@@ -38,6 +40,8 @@ use weir_runtime::{Component, Task};
 use generation::Generations;
 use handler::Registry;
 use publish::{Accepted, Publisher};
+use replica::Replica;
+use route::claim::Left;
 use route::evaluate::Context;
 use route::worker::Router;
 
@@ -76,10 +80,14 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
         hints.accepted.clone(),
         TaskTracker::new(),
     );
+    let replica = Replica::new(db.clone(), generations.clone(), &registry, config.timing());
     let context = Context {
         db: db.clone(),
+        reader: config.reader(&db),
         registry,
         limits: config.limits(),
+        replica: replica.clone(),
+        alone: None,
     };
     let router = Router {
         context: context.clone(),
@@ -89,7 +97,17 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
         routed: Arc::clone(&hints.routed),
         poll: config.poll_interval,
         joins: Arc::default(),
+        turns: Arc::default(),
+        left: Left::default(),
+        unreleased: Arc::default(),
     };
+    let waits = router.clone();
+    let remotes = context.registry.remotes().clone();
+    let probing = handler::probing(
+        remotes.clone(),
+        generations.clone(),
+        config.handler_probe_interval,
+    );
     let events = rpc::Events::new(
         db.clone(),
         generations.clone(),
@@ -109,7 +127,7 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
             .max_encoding_message_size(MAX_ENCODED),
     )
     .add_service(
-        ConfigServiceServer::new(rpc::Configs::new(db.clone(), generations))
+        ConfigServiceServer::new(rpc::Configs::new(db.clone(), generations, replica.clone()))
             .max_decoding_message_size(MAX_DECODED)
             .max_encoding_message_size(MAX_ENCODED),
     )
@@ -125,6 +143,8 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
         RoutingServiceServer::<rpc::Routing>::NAME,
         InspectServiceServer::<rpc::Inspect>::NAME,
     ];
+    let leaving = replica.clone();
+    let [beat, follow, sweep] = replica::tasks(&replica, config.limits());
     component
         .serving(routes, names)
         .ready_when("database", move || {
@@ -135,7 +155,17 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
             "routing.route_pending",
             move |shutdown| async move {
                 router.run(shutdown).await;
+                leaving.leave().await;
                 Ok(())
             },
         ))
+        .task(beat)
+        .task(follow)
+        .task(sweep)
+        .task(probing)
+        .health_http(handler::page(remotes))
+        .task(Task::run("routing.check_waits", move |shutdown| async move {
+            wait::task::run(waits, shutdown).await;
+            Ok(())
+        }))
 }

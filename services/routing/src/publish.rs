@@ -8,7 +8,7 @@ mod command;
 mod committer;
 mod prepare;
 
-pub use prepare::{Draft, prepare};
+pub use prepare::{Draft, prepare, prepare_traced};
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -6,10 +6,18 @@
 //! ([`evaluate`]), and commits whatever is ready as one set-based transaction ([`commit`]). A group whose
 //! handler hangs holds nothing: the others are committed meanwhile (rule r04).
 //!
+//! # Claims (rules r21, r23)
+//! Before a pass asks handlers, it writes which positions it decides into its process's claim on the scope, in one
+//! statement that is committed by itself; the commit that decides them takes them off ([`claim`]). Lock order: a
+//! commit takes pending rows, Works and their rows, and the claim last, which only this worker writes; who sweeps a
+//! dead process's claims takes pending rows in order of (tenant, scope, position), then the claims. A claim locks
+//! nobody out, and a scope that only expressions decide has none.
+//!
 //! # What a commit revalidates, after its locks, in fresh statements (rule r01)
 //! generation (under the shared configuration lock) · the pending rows still stand (row locks) · each Work's
 //! (revision, epoch) (row locks; claims skip a locked ready row) · who owns each key · no earlier
-//! unrouted event carries a key that is newly attached (rule r08). A group that fails one of these is left
+//! unrouted event carries a key that is newly attached (rule r08) · nobody live has the handler that an event fails
+//! for (rule r23). A group that fails one of these is left
 //! out, its neighbours commit; it is evaluated again. After five losses it is decided under the locks.
 //!
 //! # Interleavings considered
@@ -23,12 +31,19 @@
 //!   groups of the commit are evaluated again.
 //! - *Claim, completion, cancel between snapshot and commit*: epoch or revision differ; the group is
 //!   evaluated again.
+//! - *A replica dies while it decides*: nothing of it is committed. Others may decide its events at once, and it
+//!   when it is back only after its claim was swept, alone ([`claim::sweep`] has the interleavings of that).
+//! - *A replica that has a handler starts, or loads the generation, while another fails an event for it*: its row is
+//!   there before the commit looks, and the group is lost and left to it; or after, and the event has failed as it
+//!   would have a moment before.
 
+pub mod claim;
 pub mod commit;
 pub mod decide;
 pub mod evaluate;
 pub mod failure;
 pub mod group;
+pub mod lookup;
 pub mod policy;
 pub mod refusals;
 pub mod snapshot;

@@ -7,6 +7,8 @@
 //!
 //! Names of scopes, slots, bindings, sources and secrets follow one rule, [`check::is_name`].
 
+pub mod address;
+mod analysis;
 pub mod canonical;
 pub mod check;
 mod compiled;

@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+mod analysis;
 pub mod compile;
 mod error;
 mod eval;
@@ -29,10 +30,13 @@ mod time;
 mod value;
 
 #[cfg(test)]
+mod analysis_tests;
+#[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
 mod tests;
 
+pub use analysis::{Case, Condition, Known, TypePattern};
 pub use error::{CompileError, EvalError, Verdict};
 pub use facts::{EventFacts, Facts, WorkFacts};
 pub use value::{Key, Map, Value};

@@ -25,10 +25,10 @@ mod settings;
 mod worker;
 
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tonic::Code;
-use weir_proto::lifecycle::v1::ClaimedWork;
+use weir_proto::lifecycle::v1::{ClaimedWork, WaitCondition};
 
 use crate::Problem;
 
@@ -53,6 +53,15 @@ pub enum Outcome {
         /// Not to be tried before; Weir only ever lengthens it.
         retry_after: Option<Duration>,
     },
+    /// It waits: what the claim presented is consumed, and another attempt goes on with what wakes it.
+    Park {
+        /// Wakes on the first that holds; at most 32, at least one unless there is a timeout.
+        conditions: Vec<WaitCondition>,
+        /// Wakes at the latest after, 1 ms to 366 days.
+        timeout: Option<Duration>,
+        /// Events count from this attempt's claim on; this moves it later.
+        since: Option<SystemTime>,
+    },
     /// It is given back, uncounted, for somebody else.
     Release,
 }
@@ -71,6 +80,16 @@ impl Outcome {
             permanent: false,
             error: error.into(),
             retry_after: None,
+        }
+    }
+
+    /// Waits for the first of `conditions`, or for `timeout` to pass.
+    #[must_use]
+    pub const fn park(conditions: Vec<WaitCondition>, timeout: Option<Duration>) -> Self {
+        Self::Park {
+            conditions,
+            timeout,
+            since: None,
         }
     }
 
@@ -113,6 +132,8 @@ pub enum Ending {
     FailedRetryable,
     /// Failed for good.
     FailedPermanent,
+    /// Parked: the Work waits.
+    Parked,
     /// Given back.
     Released,
     /// The lease was lost; another attempt takes over.
@@ -133,6 +154,7 @@ impl Ending {
             Self::Completed => "completed",
             Self::FailedRetryable => "failed_retryable",
             Self::FailedPermanent => "failed_permanent",
+            Self::Parked => "parked",
             Self::Released => "released",
             Self::LeaseLost => "lease_lost",
             Self::Cancelled => "cancelled",

@@ -43,6 +43,7 @@ pub enum Call {
         permanent: bool,
         error: String,
     },
+    Park(Vec<WaitCondition>),
     Release(String),
 }
 
@@ -314,8 +315,9 @@ impl ExecutorService for Service {
         Ok(Response::new(FailResponse::default()))
     }
 
-    async fn park(&self, _: Request<ParkRequest>) -> Result<Response<ParkResponse>, Status> {
-        Err(Status::unimplemented("not scripted"))
+    async fn park(&self, request: Request<ParkRequest>) -> Result<Response<ParkResponse>, Status> {
+        self.heard("park", Call::Park(request.into_inner().conditions))?;
+        Ok(Response::new(ParkResponse::default()))
     }
 
     async fn release(

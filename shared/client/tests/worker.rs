@@ -13,7 +13,9 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use weir_client::executor::{
     Context, Ending, Error, Handler, Outcome, Report, Settings, Summary, Worker,
 };
-use weir_client::proto::lifecycle::v1::{Capability, ClaimedWork, RenewResponse};
+use weir_client::proto::lifecycle::v1::{
+    Capability, ClaimedWork, OwnInput, RenewResponse, WaitCondition, wait_condition,
+};
 use weir_client::testing::{Call, FakeExecutorService, event, work};
 
 struct Running {
@@ -145,6 +147,30 @@ async fn l06_complete_is_repeated_while_input_is_unrouted() {
     }
     assert_eq!(running.report().await.ending, Ending::Completed);
     running.stopped().await;
+}
+
+#[tokio::test]
+async fn l10_a_handler_parks_its_work() {
+    let mut service = FakeExecutorService::start().await;
+    service.refuse("park", Status::unavailable("the connection broke"));
+    let own = WaitCondition {
+        condition: Some(wait_condition::Condition::OwnInput(OwnInput {})),
+    };
+    async fn park(_: ClaimedWork, _: Context) -> Outcome {
+        let own = wait_condition::Condition::OwnInput(OwnInput {});
+        let conditions = vec![WaitCondition {
+            condition: Some(own),
+        }];
+        Outcome::park(conditions, Some(Duration::from_secs(60)))
+    }
+    let mut running = run(&service, settings(), park);
+    service.offer(work("a", 60_000, &[]));
+    for _ in 0..2 {
+        let call = service.call(|call| matches!(call, Call::Park(_))).await;
+        assert_eq!(call, Call::Park(vec![own.clone()]), "repeated as it was");
+    }
+    assert_eq!(running.report().await.ending, Ending::Parked);
+    assert_eq!(running.stopped().await.parked, 1);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::{Error, append::Refusal};
 use chrono::{DateTime, Utc};
-use sqlx::Row as _;
+use sqlx::{PgConnection, Row as _};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use uuid::Uuid;
@@ -47,7 +47,7 @@ pub(crate) async fn charge(
     let mut uids: Vec<Uuid> = events.iter().map(|(_, p, _)| p.0).collect();
     uids.sort_unstable();
     uids.dedup();
-    let (parents, mut limits) = find_parents(tx, tenant, generation, &uids).await?;
+    let (parents, mut limits) = find_parents(tx.conn(), tenant, generation, &uids).await?;
 
     let mut refused = Refusals::new(at);
     // Depth and brake by what is known now, so that a refusal pins nothing (rule c03).
@@ -80,8 +80,41 @@ pub(crate) async fn charge(
     Ok(out)
 }
 
+/// Says, without writing or locking anything, whether the limits would refuse one event derived from `parent`
+/// now. What is said holds for this moment only: the charge itself is exact.
+///
+/// # Errors
+/// The database's.
+pub async fn foresee(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    generation: i64,
+    parent: EventUid,
+) -> Result<Option<RefusalCode>, Error> {
+    let (parents, limits) = find_parents(conn, tenant, generation, &[parent.0]).await?;
+    let Some(p) = parents.get(&parent.0) else {
+        return Ok(Some(RefusalCode::MissingParent));
+    };
+    let limit = limits[&p.root];
+    if limit.braked {
+        return Ok(Some(RefusalCode::Braked));
+    }
+    if p.depth >= limit.depth {
+        return Ok(Some(RefusalCode::Depth));
+    }
+    let spent: Option<i32> = sqlx::query_scalar(
+        "SELECT spent FROM weir.causal_bucket WHERE tenant_id = $1 AND root_uid = $2 \
+             AND minute = date_trunc('minute', weir.clock(), 'UTC')",
+    )
+    .bind(tenant.0)
+    .bind(p.root)
+    .fetch_optional(conn)
+    .await?;
+    Ok((spent.unwrap_or(0) >= limit.rate).then_some(RefusalCode::Rate))
+}
+
 async fn find_parents(
-    tx: &mut Tx<'_>,
+    conn: &mut PgConnection,
     tenant: TenantId,
     generation: i64,
     uids: &[Uuid],
@@ -90,7 +123,7 @@ async fn find_parents(
         .bind(tenant.0)
         .bind(uids)
         .bind(generation)
-        .fetch_all(tx.conn())
+        .fetch_all(conn)
         .await?;
     let mut parents = HashMap::new();
     let mut limits = BTreeMap::new();
@@ -193,7 +226,7 @@ async fn pin(
         .fetch_all(tx.conn())
         .await?;
     if pinned.len() < new.len() {
-        *limits = find_parents(tx, tenant, generation, uids).await?.1;
+        *limits = find_parents(tx.conn(), tenant, generation, uids).await?.1;
     }
     Ok(())
 }

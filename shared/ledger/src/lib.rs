@@ -33,6 +33,7 @@ mod uid;
 pub use append::{
     Accepted, Cause, NewEvent, Outcome, Refusal, Routed, ScopeLock, append, lock_scope,
 };
+pub use charge::foresee;
 pub use control::{Control, append_control};
 pub use error::Error;
 pub use uid::UidSource;

@@ -1,7 +1,7 @@
 //! From verified names to the numbers that lead every key.
 
 use crate::Error;
-use sqlx::Row as _;
+use sqlx::{PgConnection, Row as _};
 use weir_kernel::{ScopeId, TenantId};
 use weir_pg::{Db, Tx};
 
@@ -11,9 +11,17 @@ use weir_pg::{Db, Tx};
 /// TENANT_NOT_FOUND when it has published no configuration.
 pub async fn resolve(db: &Db, name: &str) -> Result<(TenantId, i64), Error> {
     let mut conn = db.acquire().await?;
+    resolve_on(&mut conn, name).await
+}
+
+/// Returns a tenant's number and its current generation, as a connection's transaction sees them.
+///
+/// # Errors
+/// As [`resolve`].
+pub async fn resolve_on(conn: &mut PgConnection, name: &str) -> Result<(TenantId, i64), Error> {
     let row = sqlx::query("SELECT tenant_id, generation FROM weir.tenant WHERE name = $1")
         .bind(name)
-        .fetch_optional(&mut *conn)
+        .fetch_optional(conn)
         .await?;
     match row {
         Some(row) => Ok((TenantId(row.try_get(0)?), row.try_get(1)?)),

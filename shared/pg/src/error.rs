@@ -36,6 +36,17 @@ pub enum Error {
     /// be repeated with fresh eyes. Reason `CONTENTION` once the budget of repeats is spent.
     #[error("the data changed under the transaction")]
     Again,
+    /// The role for reading is missing, or this service's user is no member of it. Reason
+    /// `READ_ROLE_UNUSABLE`; the operator's to mend.
+    #[error(
+        "setting `READ_ROLE` names role `{role}`, which is missing or not for this service's user"
+    )]
+    Role {
+        /// The role.
+        role: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
     /// Any other failure of a statement: a violated constraint, a bug. Reason `INTERNAL`; its text
     /// is never shown to a caller.
     #[error("a statement failed")]
@@ -51,6 +62,7 @@ impl Error {
             | Self::ReadOnly
             | Self::CommitUnknown(_)
             | Self::Contention(_)
+            | Self::Role { .. }
             | Self::Again => None,
         }
     }
@@ -70,6 +82,17 @@ impl Error {
     /// only the operator or time can mend it.
     pub(crate) fn at_begin(error: sqlx::Error) -> Self {
         Self::Unavailable(error)
+    }
+
+    /// Reads a failure to take a role on: no such role (22023), or not a member of it (42501).
+    pub(crate) fn at_role(role: &str, error: sqlx::Error) -> Self {
+        match sqlstate(&error).as_deref() {
+            Some("22023" | "42501") => Self::Role {
+                role: role.to_owned(),
+                source: error,
+            },
+            _ => Self::from(error),
+        }
     }
 
     /// Reads a failure of COMMIT. An answer of the server is a definite rollback, except where it
@@ -140,6 +163,7 @@ impl Classify for Error {
                 ErrorKind::Unavailable
             }
             Self::Contention(_) | Self::Again => ErrorKind::Conflict,
+            Self::Role { .. } => ErrorKind::FailedPrecondition,
             Self::Query(_) => ErrorKind::Internal,
         }
     }
@@ -149,6 +173,7 @@ impl Classify for Error {
             Self::Unavailable(_) | Self::ReadOnly => "DATABASE_UNAVAILABLE",
             Self::CommitUnknown(_) => "COMMIT_UNKNOWN",
             Self::Contention(_) | Self::Again => "CONTENTION",
+            Self::Role { .. } => "READ_ROLE_UNUSABLE",
             Self::Query(_) => "INTERNAL",
         }
     }
@@ -159,7 +184,7 @@ impl Classify for Error {
                 Some(RETRY_UNAVAILABLE)
             }
             Self::Contention(_) | Self::Again => Some(RETRY_CONTENTION),
-            Self::Query(_) => None,
+            Self::Role { .. } | Self::Query(_) => None,
         }
     }
 }

@@ -139,7 +139,7 @@ fn outcome<T, E: TxError>(result: &Result<T, E>) -> &'static str {
             Some(Error::Unavailable(_) | Error::ReadOnly) => "unavailable",
             Some(Error::CommitUnknown(_)) => "unknown",
             Some(Error::Contention(_) | Error::Again) => "contention",
-            Some(Error::Query(_)) => "failed",
+            Some(Error::Role { .. } | Error::Query(_)) => "failed",
         },
     }
 }

@@ -31,7 +31,7 @@ pub struct Component {
     /// The component's own HTTP, on the same port. Its fallback becomes the port's.
     pub http: Option<Router>,
     /// Further routes of the health port, for instance `/health/handlers` (rule o07). They must show
-    /// no tenant's data (rule o01).
+    /// no tenant's data (rule o01). In a process without that port an edge answers them on its own.
     pub health_http: Option<Router>,
     /// Whether the component authenticates its callers by itself, as the gateway does.
     pub edge: bool,

@@ -144,6 +144,12 @@ impl Running {
             true => parts.app.merge(health::probes(state.clone())),
             false => parts.app,
         };
+        // A process without a health port has its pages where it has its probes.
+        let pages = match edge && health_listener.is_none() {
+            true => parts.health.clone(),
+            false => Vec::new(),
+        };
+        let app = pages.into_iter().fold(app, Router::merge);
         let mut work = JoinSet::new();
         let server = serve(
             listener,

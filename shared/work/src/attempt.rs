@@ -5,7 +5,7 @@ use sqlx::types::Uuid;
 use weir_kernel::{AttemptOutcome, ScopeId, TenantId, WorkId, WorkState};
 use weir_pg::Tx;
 
-use crate::{Error, Held, Locked, ReadyRow};
+use crate::{Error, Held, Locked, ReadyRow, Work};
 
 /// How an attempt ends, and the answer that a repeat of the ending request is given (rule o08).
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,8 @@ impl End<'_> {
 }
 
 /// Writes the attempt's row, voids its open intents (rule r09), and makes the Work's deferred events due
-/// (rule r10). The Work stays where it is: requeue, hold or terminate it next, in the same transaction.
+/// (rule r10). An attempt that completes or parks has consumed the bridge that it was given, and its winner
+/// (rule l04). The Work stays where it is: requeue, park, hold or terminate it next, in the same transaction.
 ///
 /// # Errors
 /// The database's.
@@ -65,7 +66,7 @@ pub(crate) async fn end_locked(
     let Some(ready) = locked.ready.as_mut().filter(|ready| ready.is_claimed()) else {
         return Ok(locked);
     };
-    insert_attempt(tx, tenant, locked.work.scope_id, ready, at, end).await?;
+    insert_attempt(tx, tenant, &locked.work, ready, at, end).await?;
     // No row says so any more: what follows must not end it twice.
     ready.owner.clear();
     Ok(locked)
@@ -74,7 +75,7 @@ pub(crate) async fn end_locked(
 async fn insert_attempt(
     tx: &mut Tx<'_>,
     tenant: TenantId,
-    scope: ScopeId,
+    work: &Work,
     ready: &ReadyRow,
     at: DateTime<Utc>,
     end: &End<'_>,
@@ -101,7 +102,9 @@ async fn insert_attempt(
         .bind(end.answer_at)
         .bind(end.result)
         .bind(end.error)
-        .bind(scope.0)
+        .bind(work.scope_id.0)
+        .bind(ready.bridge_n)
+        .bind(work.consumed)
         .execute(tx.conn())
         .await?;
     Ok(())

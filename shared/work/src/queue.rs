@@ -5,7 +5,8 @@
 //!   [ready + row] ──> [ready + row, leased] ────────────────────────────> [ready + row]
 //!                          │   fail(retryable), release, lost lease: give_back, the row stays
 //!                          │   complete, only unrouted input left: requeue, no row
-//!                          ├──> hold ──> [held]
+//!                          ├──> park ──> [waiting] ──> wake: [ready + row with the bridge]
+//!                          ├──> hold ──> [held] ──> release_held: [ready | waiting]
 //!                          └──> terminate ──> [completed | failed | cancelled]
 //! ```
 //! All of them are written by one statement, `settle`, so that the row in `weir.ready` and the columns of
@@ -17,6 +18,7 @@ use weir_kernel::{AttemptOutcome, BindingId, EventUid, TenantId, WorkId, WorkSta
 use weir_pg::Tx;
 
 use crate::attempt::{End, end_locked};
+use crate::park::{Bridge, Resume, ask_watchers, reopen_wait};
 use crate::{Error, Locked, Work, lock_works};
 
 /// What still is to be done for a Work, read after its lock.
@@ -71,6 +73,7 @@ pub async fn requeue(
     let to = Settle {
         state: WorkState::Ready,
         next,
+        bridge: None,
         tries: 0,
         consumed,
         held_reason: None,
@@ -122,6 +125,7 @@ pub async fn hold(
     let to = Settle {
         state: WorkState::Held,
         next: None,
+        bridge: None,
         tries: locked.tries(),
         consumed: locked.work.consumed,
         held_reason: Some(reason),
@@ -129,8 +133,9 @@ pub async fn hold(
     settle(tx, tenant, &locked, &to).await
 }
 
-/// Lets a held Work go on (rule l14): `waiting` for its open wait, else `ready`, and in the queue when
-/// `next` names the binding of its next input. Its count of attempts starts anew.
+/// Lets a held Work go on with what [`resume`](crate::resume) found (rule l14): `waiting` for its open wait, else
+/// `ready`, and in the queue when there is a bridge or an input. Its count of attempts starts anew. An open wait
+/// asks for a check.
 ///
 /// # Errors
 /// The database's.
@@ -138,28 +143,48 @@ pub async fn release_held(
     tx: &mut Tx<'_>,
     tenant: TenantId,
     mut locked: Locked,
-    waiting: bool,
-    next: Option<BindingId>,
+    resume: Resume,
 ) -> Result<Locked, Error> {
-    let state = if waiting {
-        WorkState::Waiting
-    } else {
-        WorkState::Ready
+    let (state, next, bridge) = match resume {
+        Resume::Wait => (WorkState::Waiting, None, None),
+        Resume::Bridge(bridge) => (WorkState::Ready, Some(bridge.binding), Some(bridge)),
+        Resume::Input(binding) => (WorkState::Ready, Some(binding), None),
+        Resume::Nothing => (WorkState::Ready, None, None),
     };
-    let next = next.filter(|_| !waiting);
-    let consumed = locked.work.consumed;
     let to = Settle {
         state,
         next,
+        bridge,
         tries: 0,
-        consumed,
+        consumed: locked.work.consumed,
         held_reason: None,
     };
     settle(tx, tenant, &locked, &to).await?;
+    if state == WorkState::Waiting {
+        reopen_wait(tx, tenant, &locked.work).await?;
+    }
     locked.work.state = state;
     locked.work.held_reason = None;
     locked.work.tries = 0;
     Ok(locked)
+}
+
+/// Lets a Work wait: no ready row, its count of attempts anew. The park module opens the wait.
+pub(crate) async fn park_settled(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    locked: &Locked,
+    consumed: i64,
+) -> Result<(), Error> {
+    let to = Settle {
+        state: WorkState::Waiting,
+        next: None,
+        bridge: None,
+        tries: 0,
+        consumed,
+        held_reason: None,
+    };
+    settle(tx, tenant, locked, &to).await
 }
 
 /// Ends a Work for ever (rule l08): its ready row, timers, waits and intents go with it, in this commit;
@@ -184,6 +209,7 @@ pub async fn terminate(
     let to = Settle {
         state,
         next: None,
+        bridge: None,
         tries: locked.tries(),
         consumed,
         held_reason: None,
@@ -227,24 +253,25 @@ pub async fn complete_if_drained(
 }
 
 /// Removes what ended Works own: timers, waits with their subscriptions, open intents (rule l12). All of
-/// these change under the Work lock only.
+/// these change under the Work lock only. Whoever waits for an end is to be checked.
 async fn clean_up(tx: &mut Tx<'_>, tenant: TenantId, works: &[WorkId]) -> Result<(), Error> {
     let works: Vec<Uuid> = works.iter().map(|work| work.0).collect();
-    let waits: i64 = sqlx::query_scalar(include_str!("sql/clean_up.sql"))
+    let (waits, watched): (i64, bool) = sqlx::query_as(include_str!("sql/clean_up.sql"))
         .bind(tenant.0)
         .bind(&works)
         .fetch_one(tx.conn())
         .await?;
-    unsubscribe(tx, tenant, &works, waits).await
+    ended(tx, tenant, &works, waits, watched).await
 }
 
-/// Removes the subscriptions of ended Works. They are found by scope, not by Work: so it looks only when
-/// there was a wait.
-async fn unsubscribe(
+/// What follows from the end of Works: their subscriptions go, if there was a wait, and who waits for the end asks
+/// for a check (rule l10). The usual Work has neither, and costs nothing here.
+async fn ended(
     tx: &mut Tx<'_>,
     tenant: TenantId,
     works: &[Uuid],
     open_waits: i64,
+    watched: bool,
 ) -> Result<(), Error> {
     if open_waits > 0 {
         sqlx::query("DELETE FROM weir.wait_sub WHERE tenant_id = $1 AND work_id = ANY ($2)")
@@ -253,12 +280,17 @@ async fn unsubscribe(
             .execute(tx.conn())
             .await?;
     }
+    if watched {
+        ask_watchers(tx, tenant, works).await?;
+    }
     Ok(())
 }
 
 struct Settle<'a> {
     state: WorkState,
     next: Option<BindingId>,
+    /// The bridge that its ready row goes on with.
+    bridge: Option<Bridge>,
     tries: i16,
     consumed: i64,
     held_reason: Option<&'a str>,
@@ -271,7 +303,7 @@ async fn settle(
     to: &Settle<'_>,
 ) -> Result<(), Error> {
     let old = locked.ready.as_ref();
-    let waits: i64 = sqlx::query_scalar(include_str!("sql/settle.sql"))
+    let (waits, watched): (i64, bool) = sqlx::query_as(include_str!("sql/settle.sql"))
         .bind(tenant.0)
         .bind(locked.work.work_id.0)
         .bind(old.map(|ready| ready.binding_id.0))
@@ -285,7 +317,9 @@ async fn settle(
         .bind(to.consumed)
         .bind(to.held_reason)
         .bind(to.state.is_terminal().then_some(locked.at))
+        .bind(to.bridge.map(|bridge| bridge.n))
+        .bind(to.bridge.map(|bridge| bridge.uid.0))
         .fetch_one(tx.conn())
         .await?;
-    unsubscribe(tx, tenant, &[locked.work.work_id.0], waits).await
+    ended(tx, tenant, &[locked.work.work_id.0], waits, watched).await
 }

@@ -90,6 +90,8 @@ pub struct ReadyRow {
     pub digest: Uuid,
     /// Event that triggered the attempt; `None`: no attempt yet.
     pub trigger: Option<EventUid>,
+    /// Number of the bridge that woke the Work, presented before the queue (rule l04); 0: none.
+    pub bridge_n: i64,
     /// First input not consumed.
     pub input_from: i64,
     /// Last input presented; `input_from - 1`: none.
@@ -227,6 +229,7 @@ pub(crate) struct LeaseRow {
     registration: i64,
     digest: Uuid,
     trigger_uid: Uuid,
+    bridge_n: i64,
     input_from: i64,
     input_to: i64,
 }
@@ -249,6 +252,7 @@ impl From<LeaseRow> for ReadyRow {
             registration: row.registration,
             digest: row.digest,
             trigger: (!row.trigger_uid.is_nil()).then_some(EventUid(row.trigger_uid)),
+            bridge_n: row.bridge_n,
             input_from: row.input_from,
             input_to: row.input_to,
         }

@@ -97,3 +97,22 @@ pub(super) fn trace_response(response: inner::TraceResponse) -> outer::TraceEven
         accepted_as,
     }
 }
+
+pub(super) fn candidate_request(
+    request: outer::TraceCandidateRequest,
+) -> inner::TraceCandidateRequest {
+    let outer::TraceCandidateRequest { trace, document } = request;
+    inner::TraceCandidateRequest {
+        trace: trace.map(trace_request),
+        document,
+    }
+}
+
+pub(super) fn candidate_response(
+    response: inner::TraceCandidateResponse,
+) -> outer::TraceCandidateResponse {
+    let inner::TraceCandidateResponse { trace } = response;
+    outer::TraceCandidateResponse {
+        trace: trace.map(trace_response),
+    }
+}

@@ -88,6 +88,38 @@ async fn trace_asks_routing_and_answers_all_it_says() {
 }
 
 #[tokio::test]
+async fn r45_a_candidate_reaches_routing_with_its_document_and_the_permission_of_a_trace() {
+    let world = World::routing();
+    let mut client = ControlServiceClient::new(world.channel());
+    let request = proto::TraceCandidateRequest {
+        trace: Some(proto::TraceEventRequest {
+            keys: vec!["issue/1".to_owned()],
+            ..Default::default()
+        }),
+        document: "scopes: []".to_owned(),
+    };
+    let answer = client
+        .trace_candidate(as_me(request.clone()))
+        .await
+        .expect("traced")
+        .into_inner();
+    let trace = answer.trace.expect("always there");
+    assert_eq!(trace.generation, "candidate");
+    assert_eq!(trace.keys, ["issue/1"]);
+    assert_eq!(trace.accepted_as, "scopes: []");
+    let seen = world.record.only();
+    assert_eq!(seen.method, "TraceCandidate");
+    assert_eq!(seen.header("x-weir-actor"), Some("me"));
+
+    let mut request = as_me(request);
+    request
+        .metadata_mut()
+        .insert("x-weir-permissions", "events.read".parse().expect("ASCII"));
+    let denied = client.trace_candidate(request).await.expect_err("refused");
+    assert_eq!(denied.code(), Code::PermissionDenied);
+}
+
+#[tokio::test]
 async fn o04_control_methods_are_checked_like_the_others() {
     let world = World::routing();
     let mut client = ControlServiceClient::new(world.channel());

@@ -262,9 +262,17 @@ impl RoutingService for Routing {
 
     async fn trace_candidate(
         &self,
-        _: Call<routing::TraceCandidateRequest>,
+        call: Call<routing::TraceCandidateRequest>,
     ) -> Result<Answer<routing::TraceCandidateResponse>, Status> {
-        other()
+        self.0.push(self.0.note("TraceCandidate", &call));
+        let routing::TraceCandidateRequest { trace, document } = call.into_inner();
+        let trace = trace.map(|trace| routing::TraceResponse {
+            generation: "candidate".to_owned(),
+            keys: trace.keys,
+            accepted_as: document,
+            ..Default::default()
+        });
+        Ok(Answer::new(routing::TraceCandidateResponse { trace }))
     }
 
     async fn list_samples(

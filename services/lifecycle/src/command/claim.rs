@@ -197,7 +197,8 @@ impl Claim {
             .flat_map(|row| row.uids.iter().flatten())
             .map(|uid| EventUid(*uid))
             .collect();
-        let mut events = store::read_events(tx.conn(), self.tenant, &uids).await?;
+        let events = store::read_events(tx.conn(), self.tenant, &uids).await?;
+        let mut events = Handout::new(events, &uids);
         let mut keys = store::read_keys(tx.conn(), self.tenant, &works).await?;
         let mut out = Vec::with_capacity(rows.len());
         for row in rows {
@@ -217,7 +218,7 @@ impl Claim {
                 lease_duration: Duration::from_millis(u64::try_from(row.lease_ms).unwrap_or(0)),
                 inputs: presented
                     .iter()
-                    .filter_map(|uid| events.remove(&EventUid(*uid)))
+                    .filter_map(|uid| events.take(EventUid(*uid)))
                     .collect(),
                 trigger: EventUid(row.trigger_uid),
                 generation: lane.generation,
@@ -253,6 +254,33 @@ impl Claim {
             .unzip();
         weir_work::free_deferred(tx, self.tenant, &scopes, &works).await?;
         Ok(())
+    }
+}
+
+/// Events to give out. One can be due to several attempts: it woke more than one Work.
+struct Handout {
+    events: HashMap<EventUid, StoredEvent>,
+    due: HashMap<EventUid, usize>,
+}
+
+impl Handout {
+    fn new(events: HashMap<EventUid, StoredEvent>, uids: &[EventUid]) -> Self {
+        let mut due = HashMap::new();
+        for uid in uids {
+            *due.entry(*uid).or_default() += 1;
+        }
+        Self { events, due }
+    }
+
+    /// Gives an event, itself for the last who gets it.
+    fn take(&mut self, uid: EventUid) -> Option<StoredEvent> {
+        let due = self.due.get_mut(&uid)?;
+        *due -= 1;
+        if *due == 0 {
+            self.events.remove(&uid)
+        } else {
+            self.events.get(&uid).cloned()
+        }
     }
 }
 

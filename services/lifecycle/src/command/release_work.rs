@@ -7,7 +7,7 @@ use weir_ledger::{Control, append_control, lock_scope};
 use weir_pg::locks::{Mode, lock_config};
 use weir_pg::{Command, Tx};
 use weir_proto::lifecycle::v1 as pb;
-use weir_work::{Locked, Queued};
+use weir_work::{Locked, Queued, Resume};
 
 use crate::Error;
 use crate::query::read_work;
@@ -15,7 +15,7 @@ use crate::rpc::convert;
 use crate::store;
 
 /// Releases a held Work (rule l14): back to `waiting` if a wait is open, else `ready`, its count of
-/// attempts anew. If nothing is queued, the control event is its input, so that it is claimable.
+/// attempts anew. A bridge that no attempt consumed is presented again. If nothing is queued, the control event is its input, so that it is claimable.
 #[derive(Debug, Clone)]
 pub(crate) struct ReleaseWork {
     /// Tenant.
@@ -58,12 +58,8 @@ impl Command for ReleaseWork {
         }
         let locked = weir_work::lock_one(tx, self.tenant, self.work).await?;
         check_held(&locked)?;
-        let waiting = store::has_open_wait(tx, self.tenant, self.work).await?;
-        let consumed = locked.work.consumed;
-        let next = weir_work::remaining(tx, self.tenant, &locked.work, consumed)
-            .await?
-            .next;
-        let becomes_input = !waiting && next.is_none();
+        let resume = weir_work::resume(tx, self.tenant, &locked.work).await?;
+        let becomes_input = resume == Resume::Nothing;
         let payload = convert::control_payload(self.work, &self.actor, &self.reason);
         let bytes = i32::try_from(payload.len()).unwrap_or(i32::MAX);
         let binding = locked.work.binding_id;
@@ -78,7 +74,7 @@ impl Command for ReleaseWork {
             generation: weir_ledger::tenant::generation(tx, self.tenant).await?,
         };
         let event = append_control(tx, &lock, &control).await?;
-        let locked = weir_work::release_held(tx, self.tenant, locked, waiting, next).await?;
+        let locked = weir_work::release_held(tx, self.tenant, locked, resume).await?;
         if becomes_input {
             let (seq, accepted_at) = (event.seq, event.accepted_at);
             let input = Queued {

@@ -7,7 +7,7 @@ SELECT w.work_id, s.name AS scope, w.state, w.revision, b.name AS binding, w.pri
        coalesce(k.keys, '{}') AS keys, i.open_inputs, i.queued_at,
        r.owner, NULLIF(r.lease_until, '-infinity') AS lease_until, NULLIF(r.claimed_at, '-infinity') AS claimed_at,
        p.uid AS unrouted, p.accepted_at AS unrouted_at, p.hold_reason,
-       v.n AS wait, v.since AS wait_since, v.due_at AS wait_due,
+       v.n AS wait, v.since AS wait_since, v.due_at AS wait_due, c.kinds, c.scopes, c.filters, c.emitters, c.ended,
        weir.clock() AS at
 FROM unnest($2::uuid[]) WITH ORDINALITY AS u (work_id, place)
 CROSS JOIN LATERAL (
@@ -29,7 +29,8 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT count(*) AS open_inputs, min(x.accepted_at) AS queued_at
     FROM weir.input AS x
-    WHERE x.tenant_id = $1 AND x.work_id = u.work_id AND x.n > w.consumed AND x.taken_by IS NULL AND w.state < 5
+    WHERE x.tenant_id = $1 AND x.work_id = u.work_id AND x.n > w.consumed
+      AND (x.taken_by IS NULL OR x.taken_by = 0) AND w.state < 5
 ) AS i ON true
 LEFT JOIN LATERAL (
     SELECT y.uid, y.accepted_at, y.hold_reason
@@ -48,8 +49,16 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT x.n, x.since, x.due_at
     FROM weir.wait AS x
-    WHERE x.tenant_id = $1 AND x.work_id = u.work_id AND x.state = 1
+    WHERE x.tenant_id = $1 AND x.work_id = u.work_id AND x.state = 1 AND w.state IN (3, 4)
     ORDER BY x.n DESC
     LIMIT 1
-) AS v ON w.state = 3
+) AS v ON true
+LEFT JOIN LATERAL (
+    SELECT array_agg(y.kind ORDER BY y.item) AS kinds, array_agg(z.name ORDER BY y.item) AS scopes,
+           array_agg(y.condition ORDER BY y.item) AS filters, array_agg(y.emitter ORDER BY y.item) AS emitters,
+           array_agg(y.ended_work ORDER BY y.item) AS ended
+    FROM weir.wait_sub AS y
+    LEFT JOIN weir.scope AS z ON z.tenant_id = $1 AND z.scope_id = y.scope_id
+    WHERE y.tenant_id = $1 AND y.work_id = u.work_id AND y.n = v.n
+) AS c ON v.n IS NOT NULL
 ORDER BY u.place

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use weir_kernel::{EventUid, ScopeId, TenantId, WorkId, WorkState};
 
 use crate::Error;
+use crate::condition::Condition;
 
 /// A Work, and what would move it.
 #[derive(Debug, Clone)]
@@ -67,6 +68,11 @@ struct Row {
     wait: Option<i32>,
     wait_since: Option<DateTime<Utc>>,
     wait_due: Option<DateTime<Utc>>,
+    kinds: Option<Vec<i16>>,
+    scopes: Option<Vec<Option<String>>>,
+    filters: Option<Vec<Option<String>>>,
+    emitters: Option<Vec<Option<Uuid>>>,
+    ended: Option<Vec<Option<Uuid>>>,
     at: DateTime<Utc>,
 }
 
@@ -94,14 +100,17 @@ impl Row {
             },
             WorkState::Held => Blocker {
                 kind: "held",
-                detail: self.held_reason.clone().unwrap_or_default(),
+                detail: match (self.held_reason.as_deref(), self.wait_words()) {
+                    (reason, None) => reason.unwrap_or_default().to_owned(),
+                    (reason, Some(wait)) => format!("{}; {wait}", reason.unwrap_or_default()),
+                },
                 ..Blocker::default()
             },
             WorkState::Waiting => Blocker {
                 kind: "wait",
                 since: self.wait_since,
                 until: self.wait_due,
-                detail: self.wait.map_or_else(String::new, |n| format!("wait {n}")),
+                detail: self.wait_words().unwrap_or_default(),
                 event: None,
             },
             WorkState::Running => Blocker {
@@ -117,6 +126,42 @@ impl Row {
             },
             WorkState::Ready => self.ready_blocker(),
         }
+    }
+
+    /// Names the open wait, with its conditions in words.
+    fn wait_words(&self) -> Option<String> {
+        let name = weir_work::wait_name(WorkId(self.work_id), self.wait?);
+        let words: Vec<String> = self.conditions().iter().map(Condition::to_string).collect();
+        Some(if words.is_empty() {
+            format!("wait `{name}` for its timeout")
+        } else {
+            format!("wait `{name}` for {}", words.join(", or "))
+        })
+    }
+
+    fn conditions(&self) -> Vec<Condition> {
+        let kinds = self.kinds.as_deref().unwrap_or_default();
+        let text = |column: &Option<Vec<Option<String>>>, i: usize| {
+            let cell = column.as_ref().and_then(|column| column.get(i));
+            cell.cloned().flatten().unwrap_or_default()
+        };
+        let work = |column: &Option<Vec<Option<Uuid>>>, i: usize| {
+            let cell = column.as_ref().and_then(|column| column.get(i));
+            cell.copied().flatten().map(WorkId)
+        };
+        kinds
+            .iter()
+            .enumerate()
+            .map(|(i, kind)| match kind {
+                1 => Condition::Own,
+                2 => Condition::Event {
+                    scope: text(&self.scopes, i),
+                    filter: text(&self.filters, i),
+                    emitter: work(&self.emitters, i),
+                },
+                _ => Condition::Ended(work(&self.ended, i).unwrap_or(WorkId(Uuid::nil()))),
+            })
+            .collect()
     }
 
     fn ready_blocker(&self) -> Blocker {

@@ -61,7 +61,8 @@ pub(super) fn lease(lease: Option<types::Lease>) -> Result<Lease, Error> {
     })
 }
 
-fn duration(
+/// Reads a duration of `shortest` to `longest`.
+pub(super) fn duration(
     field: &str,
     given: Option<prost_types::Duration>,
     shortest: Duration,

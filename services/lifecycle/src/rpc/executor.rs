@@ -10,14 +10,14 @@ use weir_proto::lifecycle::v1 as pb;
 use weir_proto::lifecycle::v1::executor_service_server::ExecutorService;
 use weir_rpc::{status, unimplemented};
 
-use super::{Claimer, Context, claiming, convert, decode, request_key};
+use super::{Claimer, Context, claiming, convert, decode, park, request_key};
 use crate::Error;
 use crate::command::{
     Acknowledge, Complete, Fail, Failure, RegisterExecutor, Release, Renew, Renewal,
 };
 
-/// What waits, children and timers wait for.
-const LATER: &str = "waits, children and timers come with the next version";
+/// What children and timers wait for.
+const LATER: &str = "children and timers come with the next version";
 
 /// The executors' service.
 #[derive(Debug, Clone)]
@@ -224,9 +224,12 @@ impl ExecutorService for Executors {
 
     async fn park(
         &self,
-        _: Request<pb::ParkRequest>,
+        request: Request<pb::ParkRequest>,
     ) -> Result<Response<pb::ParkResponse>, Status> {
-        Err(unimplemented("Park", LATER))
+        let (tenant, _, message) = self.context.caller(request).await?;
+        let command = park::decode(tenant, message).map_err(status)?;
+        let parked = self.context.db.run(&command).await.map_err(status)?;
+        Ok(Response::new(park::encode(&command, parked)))
     }
 
     async fn create_child(

@@ -2,15 +2,15 @@
 
 use futures::stream::BoxStream;
 use tonic::{Request, Response, Status};
-use weir_kernel::envelope::key_violations;
+use weir_kernel::envelope::{is_core, key_violations};
 use weir_kernel::limits::{self, MAX_IDENTIFIER, MAX_KEY, MAX_PAYLOAD, MAX_TEXT};
-use weir_kernel::{TenantId, WorkId};
+use weir_kernel::{TenantId, Violation, WorkId};
 use weir_proto::lifecycle::v1 as pb;
 use weir_proto::lifecycle::v1::work_service_server::WorkService;
 use weir_rpc::{status, unimplemented};
 
 use super::{Context, convert, decode, request_key};
-use crate::command::{CancelWork, CreateWork, ReleaseWork};
+use crate::command::{CancelWork, CreateWork, ReleaseWork, SendInput};
 use crate::query::{self, Page, WorkFilter};
 use crate::{Error, Hints};
 
@@ -178,11 +178,12 @@ impl WorkService for Works {
 
     async fn send_input(
         &self,
-        _: Request<pb::SendInputRequest>,
+        request: Request<pb::SendInputRequest>,
     ) -> Result<Response<pb::SendInputResponse>, Status> {
-        Err(unimplemented(
-            "SendInput",
-            "publish an event with a key of the work instead",
+        let (tenant, actor, message) = self.context.caller(request).await?;
+        let command = send_input(tenant, actor, message).map_err(status)?;
+        Ok(Response::new(
+            self.context.db.run(&command).await.map_err(status)?,
         ))
     }
 
@@ -268,11 +269,7 @@ fn create_work(
     faults.extend(limits::identifier("scope", &message.scope, MAX_IDENTIFIER).err());
     faults.extend(limits::identifier("binding", &message.binding, MAX_IDENTIFIER).err());
     faults.extend(limits::required_text("reason", &message.reason, MAX_TEXT).err());
-    if message.text_data.len() > MAX_PAYLOAD {
-        let size = message.text_data.len();
-        let text = format!("is {size} bytes, the limit is {MAX_PAYLOAD}");
-        faults.push(weir_kernel::Violation::new("text_data", text));
-    }
+    faults.extend(text_data(&message.text_data).err());
     if !faults.is_empty() {
         return Err(Error::Invalid(faults));
     }
@@ -284,13 +281,60 @@ fn create_work(
         scope: message.scope,
         binding: message.binding,
         keys: message.keys.into_iter().collect(),
-        // The envelope says JSON.
-        data: if message.text_data.is_empty() {
-            "{}".to_owned()
-        } else {
-            message.text_data
-        },
+        data: or_empty_object(message.text_data),
         reason: message.reason,
         request,
     })
+}
+
+/// Type of operator input that was given none.
+const MANUAL_INPUT: &str = "manual.input";
+
+fn send_input(
+    tenant: TenantId,
+    actor: String,
+    mut message: pb::SendInputRequest,
+) -> Result<SendInput, Error> {
+    let request_id = std::mem::take(&mut message.request_id);
+    let work = decode::work("work", &message.work)?;
+    let mut faults = Vec::new();
+    faults.extend(limits::optional_identifier("type", &message.r#type, MAX_IDENTIFIER).err());
+    if is_core(&message.r#type) {
+        let text = "is reserved: `core` and `core.*` belong to weir";
+        faults.push(Violation::new("type", text));
+    }
+    faults.extend(text_data(&message.text_data).err());
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults));
+    }
+    let method = "weir.lifecycle.v1.WorkService/SendInput";
+    let request = request_key(tenant, &actor, method, request_id, &message)?;
+    Ok(SendInput {
+        tenant,
+        actor,
+        work,
+        kind: Some(message.r#type)
+            .filter(|kind| !kind.is_empty())
+            .unwrap_or_else(|| MANUAL_INPUT.to_owned()),
+        data: or_empty_object(message.text_data),
+        request,
+    })
+}
+
+fn text_data(text: &str) -> Result<(), Violation> {
+    if text.len() <= MAX_PAYLOAD {
+        return Ok(());
+    }
+    let size = text.len();
+    let text = format!("is {size} bytes, the limit is {MAX_PAYLOAD}");
+    Err(Violation::new("text_data", text))
+}
+
+/// No payload is an empty object: the envelope says JSON.
+fn or_empty_object(text: String) -> String {
+    if text.is_empty() {
+        "{}".to_owned()
+    } else {
+        text
+    }
 }

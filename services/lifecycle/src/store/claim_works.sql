@@ -2,6 +2,8 @@
 -- $1 tenant, $2 owner, $3 generation; the lanes in the order they are walked: $4 bindings, $5 priorities,
 -- $6 quotas, $7 max attempts, $8 capabilities, $9 leases in ms, $10 registrations, $11 digests;
 -- $12 most works, $13 most inputs a work, $14 most bytes a work and a batch.
+-- What woke a Work comes first and whatever its size: the bridge, whose row counts both, then the event that won
+-- (rule l04).
 -- Locks ready rows only, with SKIP LOCKED, and so waits for nobody. Rows past the batch's bytes stay
 -- locked to the commit and unclaimed. OFFSET 0 keeps a lookup an index probe, whatever the statistics say.
 WITH taken AS MATERIALIZED (
@@ -10,7 +12,7 @@ WITH taken AS MATERIALIZED (
         AS l (lane_binding, lane_priority, quota, max_attempts, new_capabilities, new_lease, new_registration, new_digest)
     CROSS JOIN LATERAL (
         SELECT x.ctid AS at, x.work_id, x.epoch, x.attempt, x.owner, x.generation, x.registration,
-               x.capabilities, x.digest, x.trigger_uid, x.claimed_at, x.input_from, x.input_to
+               x.capabilities, x.digest, x.trigger_uid, x.claimed_at, x.bridge_n, x.input_from, x.input_to
         FROM weir.ready AS x
         WHERE x.tenant_id = $1 AND x.binding_id = l.lane_binding AND x.priority = l.lane_priority
           AND x.lease_until <= weir.clock() AND x.tries < l.max_attempts
@@ -20,8 +22,23 @@ WITH taken AS MATERIALIZED (
     ) AS r
     LIMIT $12
 ), presented AS MATERIALIZED (
-    SELECT t.*, i.lo, i.hi, i.uids, coalesce(i.bytes, 0)::int8 AS bytes, sum(coalesce(i.bytes, 0)) OVER (ORDER BY t.turn) AS running
+    SELECT t.*, i.lo, i.hi, h.uids || i.uids AS uids, (coalesce(h.bytes, 0) + coalesce(i.bytes, 0))::int8 AS bytes,
+           sum(coalesce(h.bytes, 0) + coalesce(i.bytes, 0)) OVER (ORDER BY t.turn) AS running
     FROM taken AS t
+    LEFT JOIN LATERAL (
+        SELECT ARRAY[y.uid] || CASE WHEN w.winner_uid IS NOT NULL THEN ARRAY[w.winner_uid] END AS uids,
+               y.bytes
+        FROM weir.input AS y
+        LEFT JOIN LATERAL (
+            SELECT x.winner_uid
+            FROM weir.wait AS x
+            WHERE x.tenant_id = $1 AND x.work_id = t.work_id AND x.bridge_uid = y.uid
+            ORDER BY x.n DESC
+            LIMIT 1
+        ) AS w ON true
+        WHERE t.bridge_n > 0 AND y.tenant_id = $1 AND y.work_id = t.work_id AND y.n = t.bridge_n
+        LIMIT 1
+    ) AS h ON true
     CROSS JOIN LATERAL (
         SELECT min(p.n) AS lo, max(p.n) AS hi, array_agg(p.uid ORDER BY p.n) AS uids, sum(p.bytes) AS bytes
         FROM (
@@ -32,11 +49,11 @@ WITH taken AS MATERIALIZED (
                 FROM weir.input AS y
                 WHERE y.tenant_id = $1 AND y.work_id = t.work_id AND y.n >= t.input_from AND y.taken_by IS NULL
                 ORDER BY y.n
-                LIMIT $13
+                LIMIT $13 - coalesce(cardinality(h.uids), 0)
             ) AS q
             WINDOW prefix AS (ORDER BY q.n)
         ) AS p
-        WHERE p.same AND (p.place = 1 OR p.total <= $14)
+        WHERE p.same AND (p.place = 1 AND h.uids IS NULL OR p.total + coalesce(h.bytes, 0) <= $14)
     ) AS i
 ), claimed AS (
     UPDATE weir.ready AS r

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use uuid::Uuid;
-use weir_kernel::{BindingId, ScopeId, TenantId, WorkId};
+use weir_kernel::{BindingId, ScopeId, TenantId, WorkId, WorkState};
 use weir_pg::Tx;
 
 use crate::Error;
@@ -83,17 +83,69 @@ pub(crate) async fn read_scope_of(
         .ok_or_else(|| weir_work::Error::WorkNotFound(work).into())
 }
 
-/// Says whether a wait of the Work is open.
-pub(crate) async fn has_open_wait(
+/// Reads the name of a Work's scope, and where the Work stands.
+pub(crate) async fn read_place(
     tx: &mut Tx<'_>,
     tenant: TenantId,
     work: WorkId,
-) -> Result<bool, Error> {
-    Ok(sqlx::query_scalar(
-        "SELECT EXISTS (SELECT FROM weir.wait WHERE tenant_id = $1 AND work_id = $2 AND state = 1)",
+) -> Result<(String, WorkState), Error> {
+    let row: Option<(String, i16)> = sqlx::query_as(
+        "SELECT s.name, w.state FROM weir.work AS w \
+         JOIN weir.scope AS s ON s.tenant_id = w.tenant_id AND s.scope_id = w.scope_id \
+         WHERE w.tenant_id = $1 AND w.work_id = $2",
     )
     .bind(tenant.0)
     .bind(work.0)
-    .fetch_one(tx.conn())
-    .await?)
+    .fetch_optional(tx.conn())
+    .await?;
+    let (name, state) = row.ok_or(weir_work::Error::WorkNotFound(work))?;
+    Ok((name, WorkState::from_code(state)?))
+}
+
+/// Checks that these Works are the tenant's. Works are never deleted.
+pub(crate) async fn require_works(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    works: &[WorkId],
+) -> Result<(), Error> {
+    if works.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = works.iter().map(|work| work.0).collect();
+    let missing: Option<Uuid> = sqlx::query_scalar(
+        "SELECT u.work_id FROM unnest($2::uuid[]) AS u (work_id) \
+         WHERE NOT EXISTS (SELECT FROM weir.work AS w \
+             WHERE w.tenant_id = $1 AND w.work_id = u.work_id OFFSET 0) LIMIT 1",
+    )
+    .bind(tenant.0)
+    .bind(&ids)
+    .fetch_optional(tx.conn())
+    .await?;
+    match missing {
+        Some(work) => Err(weir_work::Error::WorkNotFound(WorkId(work)).into()),
+        None => Ok(()),
+    }
+}
+
+/// Finds the number of the wait that an attempt opened by parking. At most one wait an attempt, so its number is
+/// not above the attempt's.
+pub(crate) async fn find_wait_of(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    work: WorkId,
+    attempt: i32,
+) -> Result<i32, Error> {
+    let n: Option<i32> = sqlx::query_scalar(
+        "SELECT n FROM weir.wait WHERE tenant_id = $1 AND work_id = $2 AND n <= $3 AND attempt = $3 \
+         ORDER BY n DESC LIMIT 1",
+    )
+    .bind(tenant.0)
+    .bind(work.0)
+    .bind(attempt)
+    .fetch_optional(tx.conn())
+    .await?;
+    n.ok_or_else(|| {
+        let what = "its attempt parked without a wait";
+        weir_work::Error::Inconsistent { work, what }.into()
+    })
 }

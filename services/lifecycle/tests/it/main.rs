@@ -3,8 +3,13 @@
 mod attempt;
 mod claim;
 mod end;
+mod ended;
 mod house;
 mod inject;
 mod operate;
+mod park;
 mod read;
+mod send;
+mod waiting;
+mod wake;
 mod world;

@@ -10,5 +10,6 @@ mod failure;
 mod folder;
 mod job;
 mod one_runner;
+mod read_role;
 mod service;
 mod up_and_down;

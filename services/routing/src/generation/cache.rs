@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use sqlx::Row as _;
+use tokio::sync::Notify;
 use weir_kernel::TenantId;
-use weir_pg::Db;
+use weir_pg::{Db, Tx};
 
 use super::{Error, Generation, load};
 
@@ -23,6 +24,8 @@ struct Inner {
     db: Db,
     /// Only tenants that exist, so that made-up names cost no memory.
     slots: RwLock<Slots>,
+    /// Told when a number is learned.
+    learned: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -80,8 +83,50 @@ impl Slot {
             .filter(|known| known.asked.elapsed() < BELIEVED)
     }
 
-    fn learn(&self, known: Known) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    /// Keeps what was learnt, unless something newer is known already: numbers only rise.
+    fn learn(&self, learnt: Known) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_none_or(|k| k.number <= learnt.number) {
+            *known = Some(learnt);
+        }
+    }
+
+    /// Answers when a generation, or a newer one, is known.
+    fn at_least(&self, number: i64, asked: Instant) -> Option<Result<Arc<Generation>, Error>> {
+        // What was read before may arrive late: numbers only rise, so the higher one is newer.
+        let known = self.known().filter(|known| known.number >= number)?;
+        let known = Known { asked, ..known };
+        let answer = known.answer();
+        self.learn(known);
+        Some(answer)
+    }
+
+    fn loaded(
+        &self,
+        number: i64,
+        asked: Instant,
+        loaded: Result<Generation, Error>,
+    ) -> Result<Arc<Generation>, Error> {
+        let state = match loaded {
+            Ok(generation) => State::Usable(Arc::new(generation)),
+            Err(Error::Unusable { problem, .. }) => {
+                tracing::error!(
+                    tenant.id = self.tenant.0,
+                    generation = number,
+                    problem,
+                    "the published configuration does not compile in this version"
+                );
+                State::Unusable(problem.into())
+            }
+            Err(error) => return Err(error),
+        };
+        let known = Known {
+            number,
+            asked,
+            state,
+        };
+        self.learn(known.clone());
+        known.answer()
     }
 }
 
@@ -92,6 +137,7 @@ impl Generations {
         Self(Arc::new(Inner {
             db,
             slots: RwLock::default(),
+            learned: Arc::default(),
         }))
     }
 
@@ -176,6 +222,32 @@ impl Generations {
         self.update(&slot, number).await
     }
 
+    /// Returns a tenant's newest generation as a transaction sees it, or a newer one. What is not known yet is read in
+    /// that transaction, and nothing outside of it. Callers do not wait for each other: whoever waits holds a
+    /// connection that the other may need.
+    ///
+    /// # Errors
+    /// As [`Generations::current`].
+    pub async fn seen_by(
+        &self,
+        tx: &mut Tx<'_>,
+        tenant_name: &str,
+    ) -> Result<Arc<Generation>, Error> {
+        let asked = Instant::now();
+        let (tenant, number) = weir_ledger::tenant::resolve_on(tx.conn(), tenant_name).await?;
+        if number == 0 {
+            return Err(weir_ledger::Error::TenantNotFound(tenant_name.to_owned()).into());
+        }
+        let slot = self.slot(tenant, tenant_name);
+        if let Some(answer) = slot.at_least(number, asked) {
+            return answer;
+        }
+        let loaded = load::load_in(tx, tenant, tenant_name, number).await;
+        let answer = slot.loaded(number, asked, loaded);
+        self.0.learned.notify_one();
+        answer
+    }
+
     /// Returns every tenant that has published a configuration, in the order of their numbers.
     ///
     /// # Errors
@@ -190,6 +262,32 @@ impl Generations {
         rows.into_iter()
             .map(|row| Ok(TenantId(row.try_get(0)?)))
             .collect()
+    }
+
+    /// Returns what is loaded: tenant, number, and whether it can be used.
+    #[must_use]
+    pub fn loaded(&self) -> Vec<(TenantId, i64, bool)> {
+        let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let known = slots.by_id.iter().filter_map(|(tenant, slot)| {
+            let known = slot.known()?;
+            let usable = matches!(known.state, State::Usable(_));
+            Some((*tenant, known.number, usable))
+        });
+        known.collect()
+    }
+
+    /// Returns the current generations that are loaded and can be used.
+    #[must_use]
+    pub fn usable(&self) -> Vec<Arc<Generation>> {
+        let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let known = slots.by_id.values().filter_map(|slot| slot.known());
+        known.filter_map(|known| known.answer().ok()).collect()
+    }
+
+    /// Told, for one waiter, each time that a generation is loaded.
+    #[must_use]
+    pub fn learned(&self) -> &Arc<Notify> {
+        &self.0.learned
     }
 
     async fn of(&self, slot: &Slot) -> Result<Arc<Generation>, Error> {
@@ -207,33 +305,13 @@ impl Generations {
     /// Makes sure that a generation, or a newer one, is known. The caller holds `asking`.
     async fn update(&self, slot: &Slot, number: i64) -> Result<Arc<Generation>, Error> {
         let asked = Instant::now();
-        if let Some(known) = slot.known().filter(|known| known.number >= number) {
-            // What was read before may arrive late: numbers only rise, so the higher one is newer.
-            let known = Known { asked, ..known };
-            let answer = known.answer();
-            slot.learn(known);
+        if let Some(answer) = slot.at_least(number, asked) {
             return answer;
         }
-        let state = match load::load(&self.0.db, slot.tenant, &slot.name, number).await {
-            Ok(generation) => State::Usable(Arc::new(generation)),
-            Err(Error::Unusable { problem, .. }) => {
-                tracing::error!(
-                    tenant.id = slot.tenant.0,
-                    generation = number,
-                    problem,
-                    "the published configuration does not compile in this version"
-                );
-                State::Unusable(problem.into())
-            }
-            Err(error) => return Err(error),
-        };
-        let known = Known {
-            number,
-            asked,
-            state,
-        };
-        slot.learn(known.clone());
-        known.answer()
+        let loaded = load::load(&self.0.db, slot.tenant, &slot.name, number).await;
+        let answer = slot.loaded(number, asked, loaded);
+        self.0.learned.notify_one();
+        answer
     }
 
     fn slot(&self, tenant: TenantId, name: &str) -> Arc<Slot> {

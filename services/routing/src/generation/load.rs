@@ -25,6 +25,23 @@ pub(super) async fn load(
 ) -> Result<Generation, Error> {
     // One snapshot: a publication while this reads brings either all of its names or none.
     let mut tx = db.snapshot().await?;
+    let stored = read(&mut tx, tenant, number).await?;
+    drop(tx);
+    compile(tenant, name, number, stored).await
+}
+
+/// The same in a transaction that is open already, which sees one snapshot.
+pub(super) async fn load_in(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    name: &str,
+    number: i64,
+) -> Result<Generation, Error> {
+    let stored = read(tx, tenant, number).await?;
+    compile(tenant, name, number, stored).await
+}
+
+async fn read(tx: &mut Tx<'_>, tenant: TenantId, number: i64) -> Result<Stored, Error> {
     let document: String = sqlx::query_scalar(
         "SELECT document FROM weir.generation WHERE tenant_id = $1 AND generation = $2",
     )
@@ -32,11 +49,18 @@ pub(super) async fn load(
     .bind(number)
     .fetch_one(tx.conn())
     .await?;
-    let stored = Stored {
+    Ok(Stored {
         document,
-        names: names(&mut tx, tenant).await?,
-    };
-    drop(tx);
+        names: names(tx, tenant).await?,
+    })
+}
+
+async fn compile(
+    tenant: TenantId,
+    name: &str,
+    number: i64,
+    stored: Stored,
+) -> Result<Generation, Error> {
     let name = name.to_owned();
     tokio::task::spawn_blocking(move || assemble(tenant, name, number, stored))
         .await
@@ -49,7 +73,7 @@ pub(super) async fn load(
         })
 }
 
-async fn names(tx: &mut Tx<'_>, tenant: TenantId) -> Result<Names, Error> {
+pub(super) async fn names(tx: &mut Tx<'_>, tenant: TenantId) -> Result<Names, Error> {
     let mut names = Names::default();
     let rows = sqlx::query("SELECT scope_id, name FROM weir.scope WHERE tenant_id = $1")
         .bind(tenant.0)
@@ -99,7 +123,17 @@ fn assemble(
                 problem: first.map(ToString::to_string).unwrap_or_default(),
             }
         })?;
-    let names = stored.names;
+    place(tenant, tenant_name, number, compiled, stored.names)
+}
+
+/// Puts the numbers of names to a compiled document.
+pub(super) fn place(
+    tenant: TenantId,
+    tenant_name: String,
+    number: i64,
+    compiled: Compiled,
+    names: Names,
+) -> Result<Generation, Error> {
     let numberless = |what, name: &str| Error::Numberless {
         generation: number,
         what,

@@ -8,6 +8,7 @@ use weir_kernel::FailureCode;
 use weir_kernel::limits::one_line;
 
 use super::guard::guarded;
+use super::remote::Failing;
 use super::{Failure, Input, Registry, Verdict};
 use crate::cel::{self, Facts};
 use crate::route::view::{EventView, WorkView};
@@ -51,7 +52,7 @@ pub struct Ask<'a> {
     pub event: &'a EventView,
     /// The Work it belongs to.
     pub work: Option<&'a WorkView>,
-    /// Rust handlers.
+    /// Rust handlers, and the ways to remote ones.
     pub registry: &'a Registry,
     /// Says that nothing comes of it.
     pub dry_run: bool,
@@ -195,51 +196,30 @@ async fn ask_other(
     if let Some(refusal) = refuse_own(route, own) {
         return refusal;
     }
-    let (CompiledHandler::Rust(name) | CompiledHandler::Remote { name, .. }) = &route.handler
-    else {
-        return evaluate(route, facts, own);
-    };
-    let handler = match &route.handler {
-        CompiledHandler::Rust(name) => ask.registry.get(name),
-        CompiledHandler::Remote { .. } | CompiledHandler::Cel(_) => None,
-    };
-    let Some(handler) = handler else {
-        let error = format!("handler `{name}` is not registered with this service");
-        return Answer::Failed {
-            code: FailureCode::HandlerMissing,
-            error,
-        };
-    };
-    let input = Input {
+    let input = || Input {
         scope: Arc::clone(&ask.event.scope),
         event: Arc::clone(&ask.event.envelope),
         keys: ask.event.keys.clone(),
         work: ask.work.map(WorkView::facts),
         dry_run: ask.dry_run,
     };
-    // A hung call keeps its permit with its thread: the pool is for expressions and key rules, too.
-    let Ok(permit) = CALLS.try_acquire() else {
-        return failed(
-            FailureCode::HandlerFailed,
-            "too many handler calls of this service hang",
-        );
-    };
-    let call = tokio::task::spawn_blocking(move || {
-        let _permit = permit;
-        guarded(|| handler.decide(&input))
-    });
-    let answer = match tokio::time::timeout(route.timeout, call).await {
-        Err(_) => return timed_out(route.timeout),
-        Ok(Err(_)) => return failed(FailureCode::HandlerFailed, "the handler's thread ended"),
-        Ok(Ok(Err(panic))) => {
-            return Answer::Failed {
-                code: FailureCode::HandlerPanic,
-                error: panic,
-            };
+    let verdict = match &route.handler {
+        CompiledHandler::Cel(_) => return evaluate(route, facts, own),
+        CompiledHandler::Rust(name) => match ask.registry.get(name) {
+            Some(handler) => {
+                let input = input();
+                let called = on_thread(route.timeout, move || handler.decide(&input)).await;
+                called.and_then(|decided| decided.map_err(said))
+            }
+            None => Err(missing(name)),
+        },
+        CompiledHandler::Remote { remote, name } => {
+            let remotes = ask.registry.remotes();
+            remotes.decide(remote, name, &input(), route.timeout).await
         }
-        Ok(Ok(Ok(answer))) => answer,
     };
-    match answer {
+    match verdict {
+        Err((code, error)) => Answer::Failed { code, error },
         Ok(Verdict::Skip { reason }) => Answer::Skip {
             reason: one_line(&reason, MAX_REASON),
         },
@@ -255,9 +235,49 @@ async fn ask_other(
                     .unwrap_or_else(|_| failed(FailureCode::HandlerPanic, "attach panicked"))
             }
         },
-        Err(Failure::Invalid(error)) => failed(FailureCode::HandlerInvalid, &error),
-        Err(Failure::Failed(error)) => failed(FailureCode::HandlerFailed, &error),
     }
+}
+
+/// Calls a Rust handler on a thread where blocking harms nobody, and catches its panic there.
+pub(super) async fn on_thread<T: Send + 'static>(
+    timeout: Duration,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failing> {
+    // A hung call keeps its permit with its thread: the pool is for expressions and key rules, too.
+    let permit = CALLS.try_acquire().map_err(|_| {
+        let error = "too many handler calls of this service hang";
+        (FailureCode::HandlerFailed, error.to_owned())
+    })?;
+    let called = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        guarded(call)
+    });
+    match tokio::time::timeout(timeout, called).await {
+        Err(_) => Err((FailureCode::HandlerTimeout, no_decision(timeout))),
+        Ok(Err(_)) => {
+            let error = "the handler's thread ended";
+            Err((FailureCode::HandlerFailed, error.to_owned()))
+        }
+        Ok(Ok(Err(panic))) => Err((FailureCode::HandlerPanic, panic)),
+        Ok(Ok(Ok(answer))) => Ok(answer),
+    }
+}
+
+/// Says that a handler is not of this process.
+pub(super) fn missing(name: &str) -> Failing {
+    (
+        FailureCode::HandlerMissing,
+        format!("handler `{name}` is not registered with this service"),
+    )
+}
+
+/// Reads what a handler says of its own failure.
+fn said(failure: Failure) -> Failing {
+    let (code, error) = match failure {
+        Failure::Invalid(error) => (FailureCode::HandlerInvalid, error),
+        Failure::Failed(error) => (FailureCode::HandlerFailed, error),
+    };
+    (code, one_line(&error, weir_kernel::limits::MAX_TEXT))
 }
 
 fn bad_key(keys: &[String]) -> Option<String> {
@@ -274,9 +294,12 @@ fn failed(code: FailureCode, error: &str) -> Answer {
 }
 
 fn timed_out(after: Duration) -> Answer {
-    let error = format!("no decision within {}", humantime::format_duration(after));
     Answer::Failed {
         code: FailureCode::HandlerTimeout,
-        error,
+        error: no_decision(after),
     }
+}
+
+fn no_decision(within: Duration) -> String {
+    format!("no decision within {}", humantime::format_duration(within))
 }

@@ -36,12 +36,46 @@ pub fn prepare(
     draft: Draft,
     max_payload: usize,
 ) -> Result<NewEvent, Error> {
+    checked(generation, scope, actor, draft, max_payload, |_| true)
+}
+
+/// The same for a trace, which may also be of the input that an operator would send to a Work (rule r14): source
+/// `core.manual`, naming the Work.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_traced(
+    generation: &Generation,
+    scope: &str,
+    actor: &str,
+    draft: Draft,
+    max_payload: usize,
+) -> Result<NewEvent, Error> {
+    let source = draft.event.as_ref().map(|e| e.source.as_str());
+    let named = draft.targets.as_ref().is_some_and(|t| !t.work.is_empty());
+    let is_operators = source == Some(OPERATORS) && named;
+    checked(generation, scope, actor, draft, max_payload, |v| {
+        !(is_operators && v.field == "event.source")
+    })
+}
+
+/// Source of what operators send.
+const OPERATORS: &str = "core.manual";
+
+fn checked(
+    generation: &Generation,
+    scope: &str,
+    actor: &str,
+    draft: Draft,
+    max_payload: usize,
+    is_reserved: impl Fn(&Violation) -> bool,
+) -> Result<NewEvent, Error> {
     let event = draft
         .event
         .ok_or_else(|| Error::field("event", "is required"))?;
     let envelope = weir_rpc::convert::envelope_from_proto(event).map_err(Error::Invalid)?;
     let mut violations = envelope.violations(max_payload);
-    violations.extend(envelope.reserved());
+    violations.extend(envelope.reserved().into_iter().filter(is_reserved));
     violations.extend(key_violations("keys", &draft.keys));
     let target = target(draft.targets.as_ref(), &mut violations);
     if !violations.is_empty() {

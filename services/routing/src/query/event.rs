@@ -82,6 +82,19 @@ pub struct RouteRecord {
     pub error: String,
     /// Failures counted.
     pub attempts: i16,
+    /// Waits that the event won beside (rule r44), by Work.
+    pub also: Vec<Also>,
+}
+
+/// A wait that an event won, though it was routed by its own routes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Also {
+    /// Scope of the waiting Work.
+    pub scope: String,
+    /// The Work.
+    pub work: WorkId,
+    /// The wait's number within the Work.
+    pub wait: i32,
 }
 
 /// Why an event is unrouted.

@@ -1,6 +1,7 @@
 //! The routing transaction: revalidate under locks, then write decisions, effects and checkpoints (rules r01,
 //! r08, r12). Locks and interleavings: the module above.
 
+mod wins;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -14,6 +15,7 @@ use weir_work::Locked;
 
 use crate::Error;
 use crate::generation::Generation;
+use crate::route::claim::InCommit;
 use crate::route::decide::Effect;
 use crate::route::evaluate::{Context, Evaluated, Fate, evaluate};
 use crate::route::group::Joins;
@@ -29,6 +31,8 @@ pub struct CommitGroups<'a> {
     pub scope: ScopeId,
     /// The groups.
     pub groups: &'a [Evaluated],
+    /// What the process claimed for them; nothing where only expressions decide (rule r21).
+    pub claim: Option<InCommit<'a>>,
 }
 
 /// What became of one group.
@@ -53,15 +57,25 @@ impl Command for CommitGroups<'_> {
         if weir_ledger::tenant::generation(tx, tenant).await? != self.generation.number {
             return Ok(vec![Commit::Stale; self.groups.len()]);
         }
-        if self.groups.iter().any(|g| !g.attached.is_empty()) {
+        if self.groups.iter().any(|g| g.wins.is_some()) {
+            // A bridge is appended. Whoever has it exclusively keeps publishers out, too.
+            lock_scope_order(tx, tenant, &[(self.scope, Mode::Exclusive)]).await?;
+        } else if self.groups.iter().any(|g| !g.attached.is_empty()) {
             // Keeps publishers out while keys attach, not other routers.
             lock_scope_order(tx, tenant, &[(self.scope, Mode::Shared)]).await?;
         }
         let mut results = vec![Commit::Done; self.groups.len()];
         self.drop_missing(tx, &mut results).await?;
-        let locked = self.drop_moved(tx, &mut results).await?;
+        let mut locked = self.drop_moved(tx, &mut results).await?;
         self.drop_reowned(tx, &mut results).await?;
         self.drop_early(tx, &mut results).await?;
+        if let Some(claim) = &self.claim {
+            claim
+                .drop_served(tx, self.generation, self.groups, &mut results)
+                .await?;
+        }
+        wins::drop_lost(self, tx, &mut results).await?;
+        let bridges = wins::append_bridges(self, tx, &locked, &mut results).await?;
 
         let winners: Vec<&Evaluated> = self
             .groups
@@ -71,7 +85,18 @@ impl Command for CommitGroups<'_> {
             .map(|(g, _)| g)
             .collect();
         if !winners.is_empty() {
-            write::write(tx, self.generation, self.scope, &winners, &locked).await?;
+            write::write(
+                tx,
+                self.generation,
+                self.scope,
+                &winners,
+                &mut locked,
+                &bridges,
+            )
+            .await?;
+        }
+        if let Some(claim) = &self.claim {
+            claim.take_off(tx, self.groups, &results).await?;
         }
         Ok(results)
     }
@@ -248,7 +273,8 @@ impl Command for DecideLocked<'_> {
     async fn execute(&self, tx: &mut Tx<'_>) -> Result<Commit, Error> {
         let tenant = self.generation.tenant;
         lock_config(tx, tenant, Mode::Shared).await?;
-        lock_scope_order(tx, tenant, &[(self.scope, Mode::Shared)]).await?;
+        // What it decides is not known yet: it may append a bridge, and never upgrades.
+        lock_scope_order(tx, tenant, &[(self.scope, Mode::Exclusive)]).await?;
         let mut seqs: Vec<i64> = self.rows.iter().map(|r| r.seq).collect();
         seqs.sort_unstable();
         sqlx::query(include_str!("sql/lock_pending.sql"))
@@ -297,6 +323,7 @@ impl Command for DecideLocked<'_> {
             generation: self.generation,
             scope: self.scope,
             groups: &groups,
+            claim: None,
         };
         Ok(command.execute(tx).await?.pop().unwrap_or(Commit::Stale))
     }
@@ -362,6 +389,7 @@ const fn disposition(effect: &Effect) -> Disposition {
             Policy::Interrupt => Disposition::Interrupt,
             Policy::Queue | Policy::Drop => Disposition::Queue,
         },
+        Effect::Wake(_) => Disposition::Wake,
         Effect::Drop(..) => Disposition::Drop,
         Effect::Unmatched(_) | Effect::Deferred { .. } | Effect::Conflict(_) => {
             Disposition::Unmatched

@@ -72,6 +72,8 @@ pub enum Effect {
         /// Why.
         reason: String,
     },
+    /// It wins its own Work's wait (rule r17); no route was asked.
+    Wake(WorkId),
     /// It belongs to more than one Work (rule r05).
     Conflict(Vec<WorkId>),
     /// A route failed.
@@ -85,6 +87,17 @@ pub enum Effect {
         /// In words.
         error: String,
     },
+}
+
+impl Effect {
+    /// Returns the Work that it wakes.
+    #[must_use]
+    pub const fn wakes(&self) -> Option<WorkId> {
+        match self {
+            Self::Wake(work) => Some(*work),
+            _ => None,
+        }
+    }
 }
 
 /// A decision.
@@ -106,6 +119,8 @@ pub struct Question<'a> {
     pub event: &'a EventView,
     /// The one Work it belongs to, if any.
     pub work: Option<&'a WorkView>,
+    /// Says that the event names this Work, rather than carrying a key of it.
+    pub named: bool,
     /// What registrations prove.
     pub proofs: &'a Proofs,
     /// Rust handlers.
@@ -196,7 +211,39 @@ pub async fn decide(q: Question<'_>) -> Decision {
             }
         }
     }
+    if let (Effect::Unmatched(_), Some(work)) = (&effect, q.work)
+        && q.named
+        && q.event.is_operators()
+        && let Some(selected) = unrouted_input(q.generation, q.scope, work, ADDRESSED)
+    {
+        effect = Effect::Input(work.id, selected);
+    }
     Decision { verdicts, effect }
+}
+
+/// Reason of an operator's input that no route selects (rule r14).
+pub const ADDRESSED: &str = "addressed";
+/// Reason of an own event that would win a wait which the causal limits keep from waking (rule r17).
+pub const CONTEXT: &str = "context";
+
+/// Returns what queues an event that no route selects on the binding that its Work runs on next; `None` when that
+/// binding left the scope.
+#[must_use]
+pub fn unrouted_input(
+    generation: &Generation,
+    scope: ScopeId,
+    work: &WorkView,
+    reason: &str,
+) -> Option<Selected> {
+    let binding = work.next_binding();
+    let (_, name) = generation.binding_name(binding)?;
+    (generation.binding_id(scope, name) == Some(binding)).then(|| Selected {
+        slot: String::new(),
+        binding: Some(binding),
+        policy: Policy::Queue,
+        reason: reason.to_owned(),
+        attach: Vec::new(),
+    })
 }
 
 fn carried_out(work: Option<WorkId>, selected: Selected) -> Effect {

@@ -1,25 +1,33 @@
 //! Evaluating a group on a detached snapshot: its events in order, each on the state that its predecessors left
 //! (rule r06). No transaction is open.
 
+mod waiting;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use weir_kernel::limits::MAX_TEXT;
-use weir_kernel::{FailureCode, ScopeId, WorkId, WorkState};
+use weir_kernel::{BindingId, FailureCode, ScopeId, WorkId, WorkState};
 use weir_ledger::UidSource;
-use weir_pg::Db;
+use weir_pg::{Db, Reader};
 
 use crate::Error;
 use crate::generation::Generation;
 use crate::handler::Registry;
-use crate::route::decide::{Decision, Effect, Outcome, Question, Selected, Verdict, decide};
-use crate::route::failure::{Limits, backoff, gives_up};
+use crate::route::decide::{
+    CONTEXT, Decision, Effect, Outcome, Question, Selected, Verdict, decide, unrouted_input,
+};
+use crate::replica::Replica;
+use crate::route::claim::Alone;
+use crate::route::failure::{Limits, backoff, crashed_out, gives_up};
 use crate::route::group::{Blocked, Joins};
 use crate::route::policy::Proofs;
 use crate::route::snapshot::Snapshot;
 use crate::route::view::{EventView, Hold, PendingRow, WorkView};
+use crate::wait::check::Check;
+use waiting::Standing;
 
 /// What becomes of one event of a group.
 #[derive(Debug, Clone)]
@@ -54,6 +62,19 @@ pub enum Fate {
     Conflict(Vec<WorkId>),
     /// It depends on a member that stopped; uncounted.
     Waits,
+    /// Another candidate won its Work's wait first: it is decided a moment later, on the ready Work (rule r43).
+    Paused,
+    /// Another live replica has the handler that this one lacks; uncounted (rule r23).
+    Left,
+}
+
+/// A wait that a member of a group wins.
+#[derive(Debug, Clone)]
+pub struct Wins {
+    /// Position of the member.
+    pub seq: i64,
+    /// The check that said so; taken up again under the locks.
+    pub check: Check,
 }
 
 /// An evaluated group, ready to be revalidated and written.
@@ -77,6 +98,10 @@ pub struct Evaluated {
     pub unmet: Vec<(i64, String)>,
     /// What the routes said of each member; empty where they were not asked.
     pub verdicts: Vec<Vec<Verdict>>,
+    /// The wait that a member wins; one for each commit, as each wake appends a bridge that may be refused.
+    pub wins: Option<Wins>,
+    /// Waits that others win before the traced event is decided (rule r43).
+    pub also: Vec<(WorkId, i32)>,
 }
 
 /// What evaluation needs beside the group.
@@ -84,10 +109,16 @@ pub struct Evaluated {
 pub struct Context {
     /// For owners of keys that decisions attach.
     pub db: Db,
+    /// The same for a trace, which has no connection that can write (rule r40).
+    pub reader: Reader,
     /// Rust handlers.
     pub registry: Registry,
     /// When to give up.
     pub limits: Limits,
+    /// This process among the others.
+    pub replica: Replica,
+    /// Marks which event is decided, in a group that is decided alone (rule r21).
+    pub alone: Option<Alone>,
 }
 
 /// The state as the members decided so far leave it.
@@ -98,6 +129,8 @@ struct Overlay {
     stopped: Blocked,
     attached: BTreeMap<String, (WorkId, i64)>,
     uids: UidSource,
+    wins: Option<Wins>,
+    also: Vec<(WorkId, i32)>,
 }
 
 /// Evaluates a group. `events` has the members' events, `joins` the keys that tie members together, and `dry_run`
@@ -127,6 +160,8 @@ pub async fn evaluate(
         changed: HashSet::new(),
         stopped: Blocked::default(),
         attached: BTreeMap::new(),
+        wins: None,
+        also: Vec::new(),
     };
     let versions = overlay
         .snapshot
@@ -141,6 +176,9 @@ pub async fn evaluate(
         let (fate, said) = match events.get(&row.seq) {
             None => (gone(context, row, overlay.snapshot.at), Vec::new()),
             Some(event) => {
+                if let Some(alone) = &context.alone {
+                    alone.deciding(row.seq).await?;
+                }
                 overlay
                     .member(context, generation, scope, row, event, proofs, joins)
                     .await?
@@ -170,6 +208,8 @@ pub async fn evaluate(
         versions,
         attached: overlay.attached,
         verdicts,
+        wins: overlay.wins,
+        also: overlay.also,
     })
 }
 
@@ -183,7 +223,7 @@ fn unmet(rows: &[PendingRow], fates: &[Fate], joins: &Joins) -> Vec<(i64, String
                 ..
             } => &s.attach,
             // It may yet.
-            Fate::Waits | Fate::Deferred(..) => continue,
+            Fate::Waits | Fate::Left | Fate::Paused | Fate::Deferred(..) => continue,
             _ => &[],
         };
         let ties = joins.get(&row.seq).into_iter().flatten();
@@ -292,17 +332,56 @@ impl Overlay {
         if targets.len() > 1 {
             return Ok((Fate::Conflict(targets), Vec::new()));
         }
+        let mut context_only = None;
+        if let Some(work) = targets.first().copied() {
+            match self.standing(context, generation, scope, row, work).await? {
+                Standing::Routes => {}
+                Standing::Context => context_only = Some(work),
+                Standing::Behind(n) if self.dry_run => {
+                    self.also.push((work, n));
+                    if let Some(view) = self.snapshot.works.get_mut(&work) {
+                        view.state = WorkState::Ready;
+                    }
+                }
+                Standing::Behind(_) => return Ok((Fate::Paused, Vec::new())),
+                // One bridge a commit.
+                Standing::Wins(_) if self.wins.is_some() => {
+                    return Ok((Fate::Paused, Vec::new()));
+                }
+                Standing::Wins(check) => {
+                    let fate = self
+                        .wake(context, generation, scope, row, work, *check)
+                        .await?;
+                    return Ok((fate, Vec::new()));
+                }
+            }
+        }
         let work = targets.first().and_then(|w| self.snapshot.works.get(w));
-        let decision = decide(Question {
+        if let Some(effect) = crashed_out(row, work) {
+            let fate = Fate::Decided {
+                effect,
+                starts: None,
+                refusals: Vec::new(),
+                attempts: row.failures,
+            };
+            return Ok((fate, Vec::new()));
+        }
+        let mut decision = decide(Question {
             generation,
             scope,
             event,
             work,
+            named: row.target.is_some() && row.target == targets.first().copied(),
             proofs,
             registry: &context.registry,
             dry_run: self.dry_run,
         })
         .await;
+        if let (Effect::Unmatched(_), Some(id), Some(view)) = (&decision.effect, context_only, work)
+            && let Some(selected) = unrouted_input(generation, scope, view, CONTEXT)
+        {
+            decision.effect = Effect::Input(id, selected);
+        }
         let verdicts = decision.verdicts.clone();
         Ok((
             self.settle(context, generation, scope, row, decision)
@@ -351,6 +430,8 @@ impl Overlay {
                         .binding
                         .and_then(|b| generation.binding_name(b))
                         .map(|(_, name)| name.to_owned()),
+                    own_binding: selected.binding.unwrap_or(BindingId(0)),
+                    queued_binding: selected.binding,
                     keys: keys.into_iter().collect(),
                     held_reason: None,
                     created_at: self.snapshot.at,
@@ -367,13 +448,9 @@ impl Overlay {
                     return Ok(conflict);
                 }
                 if let Some(view) = self.snapshot.works.get_mut(&work) {
-                    let keys: BTreeSet<String> = view
-                        .keys
-                        .drain(..)
-                        .chain(row.keys.iter().cloned())
-                        .chain(selected.attach.iter().cloned())
-                        .collect();
-                    view.keys = keys.into_iter().collect();
+                    view.add_keys(&row.keys);
+                    view.add_keys(&selected.attach);
+                    view.queued_binding = view.queued_binding.or(selected.binding);
                 }
                 decided(Effect::Input(work, selected), None)
             }
@@ -394,6 +471,16 @@ impl Overlay {
                 code,
                 error,
             } => {
+                if code == FailureCode::HandlerMissing {
+                    let mut look = context.look_up(self.dry_run).await?;
+                    let replica = &context.replica;
+                    if replica
+                        .leaves(look.conn(), generation, scope, &slot, self.dry_run)
+                        .await?
+                    {
+                        return Ok(Fate::Left);
+                    }
+                }
                 let failures = row.failures.saturating_add(1);
                 let error = weir_kernel::limits::cut(&error, 2 * MAX_TEXT).to_owned();
                 if gives_up(
@@ -438,7 +525,9 @@ impl Overlay {
                 reason,
             ),
             Effect::Conflict(works) => Fate::Conflict(works),
-            effect @ (Effect::Drop(..) | Effect::Terminal(_)) => decided(effect, None),
+            effect @ (Effect::Drop(..) | Effect::Terminal(_) | Effect::Wake(_)) => {
+                decided(effect, None)
+            }
         })
     }
 
@@ -457,9 +546,9 @@ impl Overlay {
             .iter()
             .any(|k| !self.snapshot.owners.contains_key(*k))
         {
-            let mut conn = context.db.acquire().await?;
+            let mut look = context.look_up(self.dry_run).await?;
             self.snapshot
-                .look_up(&mut conn, generation, scope, &wanted, &BTreeSet::new())
+                .look_up(look.conn(), generation, scope, &wanted, &BTreeSet::new())
                 .await?;
         }
         let owner = |key: &String| self.snapshot.owners.get(key).copied().flatten();
@@ -494,7 +583,9 @@ impl Overlay {
             .collect();
         match fate {
             Fate::Decided { .. } | Fate::Conflict(_) => {}
-            Fate::Retry { .. } | Fate::Waits => self.stopped.add(tokens.into_iter(), None),
+            Fate::Retry { .. } | Fate::Waits | Fate::Left | Fate::Paused => {
+                self.stopped.add(tokens.into_iter(), None)
+            }
             Fate::Deferred(hold, _) => self.stopped.add(tokens.into_iter(), Some(hold)),
         }
     }

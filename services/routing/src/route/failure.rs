@@ -6,6 +6,9 @@ use chrono::{DateTime, Utc};
 use rand::Rng as _;
 use weir_kernel::FailureCode;
 
+use crate::route::decide::Effect;
+use crate::route::view::{PendingRow, WorkView};
+
 /// When routing gives up on a retryable failure: both must hold (rule r23).
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -54,6 +57,21 @@ pub fn backoff(failures: i16) -> Duration {
         .min(16);
     let plain = FIRST.saturating_mul(1 << doublings).min(LONGEST);
     plain.mul_f64(1.0 + rand::rng().random_range(0.0..0.25))
+}
+
+/// Returns how an event is given up whose crashes passed both limits (rule r23); no route is asked, so none is named.
+#[must_use]
+pub fn crashed_out(row: &PendingRow, work: Option<&WorkView>) -> Option<Effect> {
+    if !row.crashes.gave_up || work.is_some_and(|w| w.state.is_terminal()) {
+        return None;
+    }
+    let times = row.crashes.count.saturating_sub(1);
+    Some(Effect::Failed {
+        work: work.map(|w| w.id),
+        slot: String::new(),
+        code: FailureCode::HandlerCrashed,
+        error: format!("deciding it alone took the process down {times} times"),
+    })
 }
 
 #[cfg(test)]

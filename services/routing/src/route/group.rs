@@ -132,6 +132,7 @@ mod tests {
             first_failed_at: None,
             hold: None,
             bytes: 0,
+            crashes: crate::route::view::Crashes::default(),
         }
     }
 

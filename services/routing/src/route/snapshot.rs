@@ -11,7 +11,7 @@ use weir_kernel::{BindingId, EventUid, PendingState, ScopeId, TenantId, WorkId, 
 
 use crate::Error;
 use crate::generation::Generation;
-use crate::route::view::{EventView, Hold, PendingRow, Running, WorkView};
+use crate::route::view::{Crashes, EventView, Hold, PendingRow, Running, WorkView};
 
 /// Who owns which keys, and how those Works stand.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +54,10 @@ pub async fn pending(
                 failures: row.try_get("failures")?,
                 first_failed_at: row.try_get("first_failed_at")?,
                 bytes: row.try_get("bytes")?,
+                crashes: Crashes {
+                    count: row.try_get("crashes")?,
+                    gave_up: row.try_get("gave_up")?,
+                },
                 hold: match (
                     row.try_get::<Option<Uuid>, _>("hold_work")?,
                     row.try_get("hold_attempt")?,
@@ -183,6 +187,7 @@ impl Snapshot {
             } else {
                 None
             };
+            let queued: Option<i32> = row.try_get("queued_binding")?;
             let stored = WorkState::from_code(row.try_get("state")?)?;
             let view = WorkView {
                 id,
@@ -194,6 +199,8 @@ impl Snapshot {
                 binding: generation
                     .binding_name(binding)
                     .map(|(_, name)| name.to_owned()),
+                own_binding: BindingId(row.try_get("own_binding")?),
+                queued_binding: queued.map(BindingId),
                 keys: row.try_get("keys")?,
                 held_reason: row.try_get("held_reason")?,
                 created_at: row.try_get("created_at")?,

@@ -34,6 +34,25 @@ pub struct PendingRow {
     pub hold: Option<Hold>,
     /// Size of its payload, in bytes.
     pub bytes: i64,
+    /// What processes that died while they decided it say of it.
+    pub crashes: Crashes,
+}
+
+/// What is known of an event's crashes (rule r21).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Crashes {
+    /// 0 for an innocent event, 1 for a suspect, one more for each crash alone.
+    pub count: i16,
+    /// Says that its crashes passed both limits: it is routed `failed` without asking its routes (rule r23).
+    pub gave_up: bool,
+}
+
+impl Crashes {
+    /// Says that it is to be decided alone.
+    #[must_use]
+    pub const fn is_suspect(self) -> bool {
+        self.count > 0 && !self.gave_up
+    }
 }
 
 /// The attempt that a deferred event, and all that stands behind it, waits for (rule r10).
@@ -110,6 +129,12 @@ impl EventView {
         }
     }
 
+    /// Says that an operator sent it: input for the Work that it names, whatever the routes say (rule r14).
+    #[must_use]
+    pub fn is_operators(&self) -> bool {
+        self.envelope.source == "core.manual" && !self.envelope.kind.starts_with("core.")
+    }
+
     /// Returns the Work that emitted it, which Weir wrote into its source (rule c01).
     #[must_use]
     pub fn emitter(&self) -> Option<WorkId> {
@@ -164,6 +189,11 @@ pub struct WorkView {
     pub running: Option<Running>,
     /// Name of the binding it runs on next.
     pub binding: Option<String>,
+    /// The binding it runs on next when nothing is queued: its retry's, its last rebind's or attempt's, or the one
+    /// it was created on (rule r14).
+    pub own_binding: BindingId,
+    /// The binding of its first input that is not consumed.
+    pub queued_binding: Option<BindingId>,
     /// Keys it owns.
     pub keys: Vec<String>,
     /// Why it is held.
@@ -175,6 +205,18 @@ pub struct WorkView {
 }
 
 impl WorkView {
+    /// Returns the binding that input runs on which no route sends (rule r14).
+    #[must_use]
+    pub fn next_binding(&self) -> BindingId {
+        self.queued_binding.unwrap_or(self.own_binding)
+    }
+
+    /// Adds keys that it owns now.
+    pub fn add_keys(&mut self, keys: &[String]) {
+        let all: BTreeSet<String> = self.keys.drain(..).chain(keys.iter().cloned()).collect();
+        self.keys = all.into_iter().collect();
+    }
+
     /// Returns the facts for expressions.
     #[must_use]
     pub fn facts(&self) -> WorkFacts {

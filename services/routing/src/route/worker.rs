@@ -4,11 +4,18 @@
 //! by their rows, so the next read goes round them: a hung handler delays its own group and what depends on it
 //! (rule r04). A worker ends when nothing is in evaluation and nothing may be decided now; the manager looks again
 //! on every wake-up and at a jittered interval.
+//!
+//! # Claims and turns (rule r21)
+//! What asks handlers is claimed before, all groups of a pass in one statement, and takes a turn: groups share
+//! theirs, a suspect has its own with nothing else in evaluation in the process ([`crate::route::claim`]). The
+//! scope's claim has one writer, its worker, which therefore always writes the whole of it: what is in evaluation.
+//! An event left to another replica is not looked at again for some polls (rule r23). A worker gives its claim up
+//! when it ends; where that fails, the scope's next worker does it before anything else.
 
 mod scope;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::Row as _;
@@ -20,6 +27,7 @@ use weir_runtime::CancellationToken;
 
 use crate::Error;
 use crate::generation::{Generation, Generations, registrations};
+use crate::route::claim::{self, Left, Turns};
 use crate::route::evaluate::Context;
 use crate::route::group::Joins;
 use crate::route::policy::Proofs;
@@ -40,6 +48,8 @@ const WINDOW: i64 = 250;
 const MAX_IN_EVALUATION: usize = 256;
 /// How long finished groups wait for others to be committed with them.
 const GATHER: Duration = Duration::from_millis(1);
+/// For how many polls an event is left to another replica before it is looked at again.
+const LEFT_POLLS: u32 = 4;
 /// After so many losses a group is decided under the locks (rule r01).
 pub const MAX_LOSSES: u32 = 5;
 
@@ -61,6 +71,12 @@ pub struct Router {
     pub routed: Arc<Notify>,
     /// How often the manager looks without a wake-up.
     pub poll: Duration,
+    /// Whose turn it is to ask handlers, over all scopes (rule r21).
+    pub turns: Turns,
+    /// Events left to other replicas (rule r23).
+    pub left: Left,
+    /// Claims that their workers could not give up. Nobody else writes them.
+    pub unreleased: Arc<Mutex<HashSet<(TenantId, ScopeId)>>>,
     /// Ties found so far (rule r08), kept while a scope has no worker: finding one costs a handler's call.
     pub joins: Arc<Mutex<Ties>>,
 }
@@ -68,6 +84,11 @@ pub struct Router {
 impl Router {
     /// Runs until `shutdown`: starts a worker for each scope that has undecided events.
     pub async fn run(self, shutdown: CancellationToken) {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            // A claim of a process that nobody knows would count as a dead one's.
+            _ = self.context.replica.started() => {}
+        }
         let mut workers: JoinSet<(TenantId, ScopeId, Duration)> = JoinSet::new();
         let mut active: HashSet<(TenantId, ScopeId)> = HashSet::new();
         // Scopes that have nothing to decide now, or failed: not before, unless something arrives.
@@ -120,12 +141,13 @@ impl Router {
                         tracing::error!("a routing worker panicked");
                         workers.abort_all();
                         while workers.join_next().await.is_some() {}
-                        active.clear();
+                        self.unreleased().extend(active.drain());
                     }
                 }
             }
         }
-        workers.abort_all();
+        // No claim is written once they are gone.
+        workers.shutdown().await;
     }
 
     /// Returns the scopes with undecided events: a skip scan, one index probe per scope.
@@ -146,6 +168,10 @@ impl Router {
         scope: ScopeId,
         shutdown: CancellationToken,
     ) -> Duration {
+        if let Err(error) = self.release_again(tenant, scope).await {
+            tracing::warn!(error = %weir_rpc::chain(&error), "a scope's claim cannot be given up; it is tried again");
+            return AFTER_FAILURE;
+        }
         let known = self
             .joins
             .lock()
@@ -153,6 +179,10 @@ impl Router {
             .remove(&(tenant, scope));
         let mut worker = Worker::new(self, tenant, scope, known.unwrap_or_default());
         let result = worker.run(shutdown).await;
+        let ended = worker.end().await;
+        if ended.is_err() {
+            self.unreleased().insert((tenant, scope));
+        }
         let joins = worker.into_joins();
         if !joins.is_empty() {
             self.joins
@@ -160,7 +190,7 @@ impl Router {
                 .unwrap_or_else(PoisonError::into_inner)
                 .insert((tenant, scope), joins);
         }
-        match result {
+        match result.and(ended) {
             Ok(()) => self.poll,
             Err(error) => {
                 tracing::warn!(error = %weir_rpc::chain(&error), "routing a scope stopped; it starts again");
@@ -170,6 +200,24 @@ impl Router {
     }
 }
 
+impl Router {
+    /// Gives up what a former worker of the scope could not.
+    async fn release_again(&self, tenant: TenantId, scope: ScopeId) -> Result<(), Error> {
+        if self.unreleased().contains(&(tenant, scope)) {
+            claim::release(&self.context.db, &self.context.replica, tenant, scope).await?;
+            self.unreleased().remove(&(tenant, scope));
+        }
+        Ok(())
+    }
+
+    fn unreleased(&self) -> MutexGuard<'_, HashSet<(TenantId, ScopeId)>> {
+        self.unreleased
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says whether only expressions decide in a scope: they cannot take the process down, and need no claim.
 fn decides_in_process(generation: &Generation, scope: ScopeId) -> bool {
     let name = generation.scope_name(scope).unwrap_or_default();
     generation.compiled.scope(name).is_some_and(|s| {
@@ -185,6 +233,16 @@ pub async fn proofs(
     generation: &Generation,
     scope: ScopeId,
 ) -> Result<Proofs, Error> {
+    let mut tx = db.snapshot().await?;
+    proved(&mut tx, generation, scope).await
+}
+
+/// The same in a transaction that is open already.
+pub async fn proved(
+    tx: &mut Tx<'_>,
+    generation: &Generation,
+    scope: ScopeId,
+) -> Result<Proofs, Error> {
     let name = generation.scope_name(scope).unwrap_or_default();
     let Some(effective) = generation.compiled.scope(name) else {
         return Ok(Proofs::new());
@@ -195,8 +253,7 @@ pub async fn proofs(
         .filter_map(|b| b.executor.as_deref())
         .collect();
     let executors: Vec<&str> = executors.into_iter().collect();
-    let mut tx = db.snapshot().await?;
-    let found = registrations(&mut tx, generation.tenant, &executors).await?;
+    let found = registrations(tx, generation.tenant, &executors).await?;
     Ok(found
         .into_iter()
         .map(|(executor, r)| (executor, r.capabilities))

@@ -3,7 +3,8 @@
 use tonic::{Request, Response, Status};
 use weir_pg::Db;
 use weir_proto::routing::v1 as wire;
-use weir_rpc::{Caller, status, unimplemented};
+use weir_rpc::convert::timestamp;
+use weir_rpc::{Caller, status};
 
 use super::convert::{self, refused};
 use crate::command::publish_config::{
@@ -11,6 +12,7 @@ use crate::command::publish_config::{
 };
 use crate::generation::Generations;
 use crate::query::{self, Error};
+use crate::replica::Replica;
 use crate::tenant::WebhookKind;
 
 /// The service.
@@ -18,13 +20,18 @@ use crate::tenant::WebhookKind;
 pub(crate) struct Configs {
     db: Db,
     generations: Generations,
+    replica: Replica,
 }
 
 impl Configs {
     /// Makes the service. A publication is seen by `generations` before it is answered.
     #[must_use]
-    pub(crate) fn new(db: Db, generations: Generations) -> Self {
-        Self { db, generations }
+    pub(crate) fn new(db: Db, generations: Generations, replica: Replica) -> Self {
+        Self {
+            db,
+            generations,
+            replica,
+        }
     }
 
     /// Adds what only the tenant's registrations can say. A document is checked before a tenant
@@ -192,11 +199,21 @@ impl wire::config_service_server::ConfigService for Configs {
 
     async fn get_config_status(
         &self,
-        _: Request<wire::GetConfigStatusRequest>,
+        request: Request<wire::GetConfigStatusRequest>,
     ) -> Result<Response<wire::GetConfigStatusResponse>, Status> {
-        Err(unimplemented(
-            "GetConfigStatus",
-            "replicas do not report what they run yet",
-        ))
+        let caller = Caller::from_request(&request)?;
+        let (tenant, generation) = weir_ledger::tenant::resolve(&self.db, &caller.tenant)
+            .await
+            .map_err(status)?;
+        let replicas = self.replica.status(tenant).await.map_err(status)?;
+        let replicas = replicas.into_iter().map(|r| wire::ReplicaStatus {
+            replica: r.replica.to_string(),
+            generation: r.generation,
+            seen_at: Some(timestamp(r.seen_at)),
+        });
+        Ok(Response::new(wire::GetConfigStatusResponse {
+            generation,
+            replicas: replicas.collect(),
+        }))
     }
 }

@@ -55,6 +55,11 @@ fn record_to_proto(event: &EventRecord, record: &RouteRecord) -> types::RouteRec
             route: route.clone(),
             reason: reason.clone(),
         });
+    let also = record.also.iter().map(|also| types::Also {
+        scope: also.scope.clone(),
+        work: also.work.to_string(),
+        wait: weir_work::wait_name(also.work, also.wait),
+    });
     types::RouteRecord {
         event: event.uid.to_string(),
         scope: event.scope.clone(),
@@ -70,7 +75,7 @@ fn record_to_proto(event: &EventRecord, record: &RouteRecord) -> types::RouteRec
         refusals_truncated: record.refusals_truncated,
         error: record.error.clone(),
         attempts: i32::from(record.attempts),
-        also: Vec::new(),
+        also: also.collect(),
     }
 }
 

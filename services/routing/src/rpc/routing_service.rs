@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::Stream;
 use tonic::{Request, Response, Status};
-use weir_kernel::TenantId;
+use weir_kernel::{PendingState, TenantId};
 use weir_kernel::limits::{MAX_IDENTIFIER, MAX_TEXT, optional_identifier, required_text};
 use weir_ledger::request::RequestKey;
 use weir_proto::routing::v1 as proto;
@@ -148,6 +148,30 @@ impl Routing {
         }
     }
 
+    async fn samples(
+        &self,
+        caller: &Caller,
+        scope: &str,
+    ) -> Result<proto::ListSamplesResponse, Error> {
+        let generation = self.generations.current(&caller.tenant).await?;
+        let mut conn = self.context.db.acquire().await?;
+        let now = sqlx::query_scalar("SELECT weir.clock()")
+            .fetch_one(&mut *conn)
+            .await?;
+        drop(conn);
+        let (registry, max) = (&self.context.registry, self.publisher.max_payload());
+        let samples = crate::handler::samples::list(registry, &generation, scope, now, max).await?;
+        let samples = samples.into_iter().map(|(route, sample)| proto::Sample {
+            route,
+            name: sample.name,
+            event: Some(weir_rpc::convert::envelope_to_proto(sample.event)),
+            keys: sample.keys,
+        });
+        Ok(proto::ListSamplesResponse {
+            samples: samples.collect(),
+        })
+    }
+
     /// Says that an undecided event is not to be decided before something else happens.
     async fn set_aside(
         &self,
@@ -168,7 +192,7 @@ impl Routing {
         // Its row is gone when it was decided meanwhile.
         Ok(rows
             .first()
-            .is_some_and(|row| row.seq == event.seq && !row.due))
+            .is_some_and(|row| row.seq == event.seq && !row.due && row.state != PendingState::Due))
     }
 }
 
@@ -251,22 +275,25 @@ impl RoutingService for Routing {
 
     async fn trace_candidate(
         &self,
-        _: Request<proto::TraceCandidateRequest>,
+        request: Request<proto::TraceCandidateRequest>,
     ) -> Result<Response<proto::TraceCandidateResponse>, Status> {
-        Err(unimplemented(
-            "weir.routing.v1.RoutingService/TraceCandidate",
-            LATER,
-        ))
+        let caller = Caller::from_request(&request)?;
+        let max = self.publisher.max_payload();
+        crate::trace::trace_candidate(&self.context, &caller, request.into_inner(), max)
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn list_samples(
         &self,
-        _: Request<proto::ListSamplesRequest>,
+        request: Request<proto::ListSamplesRequest>,
     ) -> Result<Response<proto::ListSamplesResponse>, Status> {
-        Err(unimplemented(
-            "weir.routing.v1.RoutingService/ListSamples",
-            LATER,
-        ))
+        let caller = Caller::from_request(&request)?;
+        self.samples(&caller, &request.into_inner().scope)
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn explain(

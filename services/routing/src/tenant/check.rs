@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
+    address, analysis,
     model::{Binding, Document, Handler, NamedHandler, Policy, Route, Scope, Source},
     problem::{Problem, Report, Severity},
     programs::Programs,
@@ -34,16 +35,22 @@ impl Document {
     /// document, warnings do not. An empty list means that nothing is wrong.
     #[must_use]
     pub fn validate(&self) -> Vec<Problem> {
-        check(self, &mut Programs::default())
+        run(self, &mut Programs::default(), true)
     }
 }
 
-/// Checks a document; the expressions it compiles stay in `programs`.
+/// Checks a document for errors, without what [`analysis`] warns of; the expressions it compiles
+/// stay in `programs`.
 pub(super) fn check(document: &Document, programs: &mut Programs) -> Vec<Problem> {
+    run(document, programs, false)
+}
+
+fn run(document: &Document, programs: &mut Programs, analyse: bool) -> Vec<Problem> {
     let mut check = Check {
         document,
         programs,
         report: Report::default(),
+        analyse,
     };
     check.tree();
     for (at, scope) in document.scopes.iter().enumerate() {
@@ -60,6 +67,7 @@ struct Check<'a> {
     document: &'a Document,
     programs: &'a mut Programs,
     report: Report,
+    analyse: bool,
 }
 
 impl Check<'_> {
@@ -282,19 +290,27 @@ impl Check<'_> {
         }
     }
 
+    fn handler(&mut self, handler: &NamedHandler, path: &str) {
+        match handler {
+            NamedHandler::Remote { remote, name } => {
+                if let Err(problem) = address::endpoint(remote) {
+                    self.error(&format!("{path}.remote"), "address_invalid", problem);
+                }
+                self.name(&format!("{path}.name"), name);
+            }
+            NamedHandler::Rust { .. } => self.warn(
+                path,
+                "handler_missing",
+                "events fail `handler_missing` unless a live replica was built with this handler",
+            ),
+        }
+    }
+
     fn route(&mut self, route: &Route, path: &str) {
         self.name(&format!("{path}.slot"), &route.slot);
         match &route.handler {
             Some(Handler::Cel(when)) => self.expression(&format!("{path}.when"), when),
-            Some(Handler::Named(named)) => match unavailable(named) {
-                Some((Severity::Error, message)) => {
-                    self.error(&format!("{path}.handler"), "handler_missing", message)
-                }
-                Some((Severity::Warning, message)) => {
-                    self.warn(&format!("{path}.handler"), "handler_missing", message)
-                }
-                None => {}
-            },
+            Some(Handler::Named(named)) => self.handler(named, &format!("{path}.handler")),
             None if route.disabled => {}
             None => self.error(path, "required", "a route needs `when` or `handler`"),
         }
@@ -337,7 +353,6 @@ impl Check<'_> {
             self.error("scopes", "too_many", message);
             return;
         }
-        let mut told = HashSet::new();
         for scope in &resolved {
             for (at, route) in self.document.scopes[scope.index].routes.iter().enumerate() {
                 if route.disabled && !scope.inherited_slots.contains(route.slot.as_str()) {
@@ -349,57 +364,11 @@ impl Check<'_> {
                     );
                 }
             }
-            for route in &scope.routes {
-                let path = format!("scopes[{}].routes[{}].binding", route.scope, route.position);
-                self.use_of_binding(scope, route.route, &path, &mut told);
-            }
         }
-    }
-
-    fn use_of_binding<'r>(
-        &mut self,
-        scope: &Resolved<'_>,
-        route: &'r Route,
-        path: &str,
-        told: &mut HashSet<(&'r str, String)>,
-    ) {
-        let (Some(name), true) = (&route.binding, route.policy != Policy::Drop) else {
-            return;
-        };
-        let (slot, target) = (&route.slot, &self.document.scopes[scope.index].name);
-        let Some(binding) = scope.bindings.get(name.as_str()) else {
-            let message = format!(
-                "slot `{slot}`: scope `{target}` has no binding `{name}`, events matched there fail `binding_invalid`"
-            );
-            self.warn(path, "binding_invalid", message);
-            return;
-        };
-        // Once per binding definition, not for every scope below.
-        let unclaimed = route
-            .policy
-            .capability()
-            .is_some_and(|needed| !binding.capabilities.contains(&needed));
-        if unclaimed && route.fallback.is_none() && told.insert((name, path.to_owned())) {
-            let message = format!(
-                "slot `{slot}`: binding `{name}` does not claim `{}` and there is no fallback, events for a running attempt fail `policy_invalid`",
-                route.policy.as_str()
-            );
-            self.warn(path, "policy_invalid", message);
+        if self.analyse {
+            let warnings = analysis::analyse(self.document, self.programs, &resolved);
+            self.report.add(warnings.listed, warnings.left_out);
         }
-    }
-}
-
-/// Says why a handler that is no expression cannot decide here, if so.
-fn unavailable(handler: &NamedHandler) -> Option<(Severity, &'static str)> {
-    match handler {
-        NamedHandler::Remote { .. } => Some((
-            Severity::Error,
-            "remote handlers are not available in this version",
-        )),
-        NamedHandler::Rust { .. } => Some((
-            Severity::Warning,
-            "events fail `handler_missing` unless a live replica was built with this handler",
-        )),
     }
 }
 

@@ -2,13 +2,13 @@
 //! generation (rules r02, r50).
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
 use super::{
-    check, glob,
+    address, check, glob,
     model::{
         Binding, Brake, Document, Fallback, Handler, NamedHandler, Policy, Route, SelfPolicy,
         Source, Webhook,
@@ -28,6 +28,7 @@ struct Inner {
     document: Document,
     scopes: Vec<EffectiveScope>,
     by_name: HashMap<String, usize>,
+    remotes: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What holds in a scope, inherited or its own.
@@ -88,7 +89,7 @@ pub enum CompiledHandler {
     Cel(Program),
     /// A gRPC service (rule r51).
     Remote {
-        /// Its address.
+        /// Its endpoint, `http://host:port` in one spelling.
         remote: String,
         /// The handler's name there.
         name: String,
@@ -137,6 +138,7 @@ impl Compiled {
             routes: HashMap::new(),
             bindings: HashMap::new(),
             sources: HashMap::new(),
+            remotes: BTreeMap::new(),
         };
         let scopes: Vec<_> = resolve::resolve(&document.scopes)
             .iter()
@@ -151,6 +153,7 @@ impl Compiled {
             document,
             scopes,
             by_name,
+            remotes: building.remotes,
         })))
     }
 
@@ -164,6 +167,12 @@ impl Compiled {
     #[must_use]
     pub fn scope(&self, name: &str) -> Option<&EffectiveScope> {
         self.0.by_name.get(name).map(|at| &self.0.scopes[*at])
+    }
+
+    /// The endpoints of remote handlers that routes ask, with the handlers' names there (rules r51, o07).
+    #[must_use]
+    pub fn remotes(&self) -> &BTreeMap<String, BTreeSet<String>> {
+        &self.0.remotes
     }
 
     /// All scopes: parents before children, children in document order.
@@ -237,6 +246,7 @@ struct Building {
     routes: HashMap<(usize, usize), Arc<EffectiveRoute>>,
     bindings: HashMap<*const Binding, Arc<Binding>>,
     sources: HashMap<*const Source, Arc<EffectiveSource>>,
+    remotes: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Building {
@@ -302,10 +312,14 @@ impl Building {
     fn route(&mut self, route: &Route, defined_in: &str) -> Option<EffectiveRoute> {
         let handler = match route.handler.as_ref()? {
             Handler::Cel(when) => CompiledHandler::Cel(self.program(when)),
-            Handler::Named(NamedHandler::Remote { remote, name }) => CompiledHandler::Remote {
-                remote: remote.clone(),
-                name: name.clone(),
-            },
+            Handler::Named(NamedHandler::Remote { remote, name }) => {
+                let remote = address::endpoint(remote)
+                    .expect("the check refused every document with an address that is none");
+                let names = self.remotes.entry(remote.clone()).or_default();
+                names.insert(name.clone());
+                let name = name.clone();
+                CompiledHandler::Remote { remote, name }
+            }
             Handler::Named(NamedHandler::Rust { rust }) => CompiledHandler::Rust(rust.clone()),
         };
         Some(EffectiveRoute {

@@ -336,6 +336,15 @@ fn handler(r: &mut Reading, f: &mut Fields<'_>) -> Option<NamedHandler> {
     match (remote, name, rust) {
         (Some(remote), Some(name), None) => Some(NamedHandler::Remote { remote, name }),
         (None, None, Some(rust)) => Some(NamedHandler::Rust { rust }),
+        (Some(_), None, None) => {
+            r.error(
+                &f.sub("name"),
+                f.at,
+                "required",
+                "is required beside `remote`".to_owned(),
+            );
+            None
+        }
         _ => {
             let message = "is `{ remote: URL, name: NAME }` or `{ rust: NAME }`".to_owned();
             r.error(&f.path, f.at, "required", message);

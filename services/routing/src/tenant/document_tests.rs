@@ -34,17 +34,60 @@ fn root(body: &str) -> String {
 }
 
 #[test]
-fn the_full_document_is_read_and_its_only_fault_is_the_remote_handler() {
+fn r51_an_address_of_a_remote_handler_is_checked_with_its_place() {
+    let route = |remote: &str, name: &str| {
+        root(&format!(
+            "    routes:\n      - {{ slot: r, binding: b, handler: {{ remote: '{remote}'{name} }} }}\n"
+        ))
+    };
+    let found = only(&route("https://h:1", ", name: n"));
+    assert_eq!(
+        (found.path.as_str(), found.reason, found.line, found.column),
+        (
+            "scopes[0].routes[0].handler.remote",
+            "address_invalid",
+            5,
+            52
+        )
+    );
+    assert!(found.message.contains("`https`"), "{}", found.message);
+    let found = only(&route("http://u:secret@h:1", ", name: n"));
+    assert_eq!(found.reason, "address_invalid");
+    assert!(!found.message.contains("secret"), "{}", found.message);
+    let found = only(&route("http://h:1", ""));
+    assert_eq!(
+        (found.path.as_str(), found.reason),
+        ("scopes[0].routes[0].handler.name", "required")
+    );
+    let long = "n".repeat(64);
+    let found = only(&route("http://h:1", &format!(", name: {long}")));
+    assert_eq!(
+        (found.path.as_str(), found.reason),
+        ("scopes[0].routes[0].handler.name", "name_invalid")
+    );
+    assert!(problems(&route("http://h:1", ", name: n")).is_empty());
+}
+
+#[test]
+fn r51_an_endpoint_has_one_spelling_and_knows_its_handlers() {
+    let text = root(
+        "    routes:\n      - { slot: a, binding: b, handler: { remote: 'http://H:80/', name: x } }\n      - { slot: c, binding: b, handler: { remote: 'http://h', name: y } }\n      - { slot: d, disabled: true, handler: { remote: 'http://off', name: z } }\n",
+    );
+    let document = Document::parse(&text).unwrap_or_else(|p| panic!("{}", show(&p)));
+    let compiled = Compiled::new(document).unwrap_or_else(|p| panic!("{}", show(&p)));
+    let remotes: Vec<(&str, Vec<&str>)> = compiled
+        .remotes()
+        .iter()
+        .map(|(at, names)| (at.as_str(), names.iter().map(String::as_str).collect()))
+        .collect();
+    assert_eq!(remotes, [("http://h:80", vec!["x", "y"])]);
+}
+
+#[test]
+fn the_full_document_is_read_and_has_no_fault() {
     let document = Document::parse(FULL).unwrap_or_else(|p| panic!("{}", show(&p)));
-    let problem = only(FULL);
-    assert_eq!(
-        (problem.path.as_str(), problem.reason),
-        ("scopes[0].routes[3].handler", "handler_missing")
-    );
-    assert_eq!(
-        problem.message,
-        "remote handlers are not available in this version"
-    );
+    let problems = document.validate();
+    assert!(problems.is_empty(), "{}", show(&problems));
     let root = &document.scopes[0];
     assert_eq!(
         root.bindings["triage"].concurrency.per[0].key,
@@ -292,7 +335,7 @@ fn r26_a_binding_that_a_scope_lacks_is_a_warning_with_the_slot() {
     assert!(
         problem
             .message
-            .contains("slot `lost`: scope `root` has no binding `gone`"),
+            .contains("slot `lost`: there is no binding `gone` in scope `root`"),
         "{problem}"
     );
     let problem = only(&root(

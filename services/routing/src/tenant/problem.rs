@@ -75,6 +75,14 @@ impl Report {
         }
     }
 
+    /// Adds warnings that someone else has bounded, and how many he left out.
+    pub(super) fn add(&mut self, warnings: Vec<Problem>, left_out: usize) {
+        for warning in warnings {
+            self.push(warning);
+        }
+        self.warnings_dropped += left_out;
+    }
+
     pub(super) fn has_errors(&self) -> bool {
         self.errors_dropped > 0 || self.problems.iter().any(Problem::is_error)
     }

@@ -76,6 +76,7 @@ fn what_the_documentation_shows_is_accepted() {
         "weir work create --scope github --binding triage --reason r",
         "weir trace --scope github --type issues.opened --data - --filter iss",
         "weir trace --file event.json",
+        "weir trace --file event.json --candidate weir.yaml",
         "weir replay events.jsonl --hook demo/github/github --concurrency 4 --limit 10",
         "weir migrate down --target 0 --confirm --wait 5s",
         "weir worker --binding triage --max 3 --idle-exit 5s -- sh -c true",

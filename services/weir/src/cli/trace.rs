@@ -2,7 +2,7 @@
 
 mod document;
 
-use weir_proto::gateway::v1::{TraceEventRequest, TraceEventResponse};
+use weir_proto::gateway::v1::{TraceCandidateRequest, TraceEventRequest, TraceEventResponse};
 use weir_proto::types::v1::{Effect, EffectKind};
 
 use self::document::Document;
@@ -32,25 +32,53 @@ pub(crate) struct Args {
     /// Correlation key; may be given several times
     #[arg(long = "key", value_name = "KEY")]
     keys: Vec<String>,
+    /// Decide by this configuration, which is not published, instead of the current one; - for
+    /// standard input
+    #[arg(long, value_name = "FILE")]
+    candidate: Option<String>,
     /// Show only routes whose slot contains this; never changes the decision
     #[arg(long, default_value = "", hide_default_value = true)]
     filter: String,
 }
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result<(), Failure> {
+    let document = candidate(&args)?;
     let request = request(args)?;
-    let answer = session
-        .client()?
-        .control()
-        .trace_event(session.request(request))
-        .await?
-        .into_inner();
+    let mut control = session.client()?.control();
+    let answer = match document {
+        None => control
+            .trace_event(session.request(request))
+            .await?
+            .into_inner(),
+        Some(document) => {
+            let request = TraceCandidateRequest {
+                trace: Some(request),
+                document,
+            };
+            let answer = control.trace_candidate(session.request(request)).await?;
+            answer.into_inner().trace.unwrap_or_default()
+        }
+    };
     if session.out.is_json() {
         session.out.message(&answer);
     } else {
         show(session, answer);
     }
     Ok(())
+}
+
+/// Reads the configuration to try.
+fn candidate(args: &Args) -> Result<Option<String>, Failure> {
+    let Some(path) = args.candidate.as_deref() else {
+        return Ok(None);
+    };
+    let others = [&args.file, &args.event.data];
+    if path == "-" && others.iter().any(|given| given.as_deref() == Some("-")) {
+        return Err(Failure::usage(
+            "standard input is either the candidate or the event, not both",
+        ));
+    }
+    input::text_file(path).map(Some)
 }
 
 fn request(args: Args) -> Result<TraceEventRequest, Failure> {

@@ -182,6 +182,7 @@ fn words(ending: &Ending) -> &'static str {
         Ending::Completed => "completed",
         Ending::FailedRetryable => "failed, will be tried again",
         Ending::FailedPermanent => "failed for good",
+        Ending::Parked => "waits",
         Ending::Released => "was given back",
         Ending::LeaseLost => "lost its lease",
         Ending::Cancelled => "was cancelled",

@@ -1,18 +1,35 @@
 //! Routing rules, through the gateway.
 
-mod arrange;
+mod analysis;
+pub(crate) mod arrange;
+mod candidate;
 mod checks;
+mod cited;
 mod conflict;
+mod crashes;
+mod crowd;
 mod data;
+mod earlier;
 mod failures;
 mod fresh;
+pub(crate) mod hostile;
 mod inheritance;
+mod moved;
 mod operators;
 mod order;
 mod policies;
+mod races;
 mod records;
+mod remote;
+mod remote_python;
+mod remote_server;
+mod samples;
+mod replicas;
 pub(crate) mod script;
+mod taking;
 mod tracing;
+mod tracing_effects;
+mod tracing_role;
 mod watching;
 
 use weir_proto::types::v1::{Disposition, EffectKind, VerdictOutcome, WorkState};

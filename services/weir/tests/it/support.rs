@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tonic::Status;
 use weir_client::{Client, Identity};
 use weir_gateway::Upstreams;
+use weir_kernel::envelope::Envelope;
 use weir_proto::cloudevents::v1::CloudEvent;
 use weir_proto::cloudevents::v1::cloud_event::Data;
 use weir_proto::gateway::v1 as gateway;
@@ -16,11 +18,12 @@ use weir_proto::lifecycle::v1 as lifecycle;
 use weir_proto::routing::v1 as routing;
 use weir_proto::routing::v1::routing_service_client::RoutingServiceClient;
 use weir_proto::types::v1 as types;
-use weir_routing::handler::{Failure, Handler, Input, Registry, Verdict};
+use weir_routing::handler::{Failure, Handler, Input, Place, Registry, Sample, Verdict};
 use weir_rpc::{Caller, Secret, Upstream};
 use weir_runtime::{Component, DatabaseConfig, Environment, Running, ServeOptions};
 use weir_testkit::TestDb;
 
+use crate::routing::hostile::Echo;
 use crate::routing::script::Script;
 
 /// One replica of everything.
@@ -75,6 +78,25 @@ impl Handler for Named {
             }),
         }
     }
+
+    fn samples(&self, place: &Place, now: DateTime<Utc>) -> Vec<Sample> {
+        if self.0 == "panics" {
+            panic!("the handler fell over");
+        }
+        if self.0 != "takes" {
+            return Vec::new();
+        }
+        let scope = place.scope();
+        let bindings: Vec<&String> = scope.bindings.keys().collect();
+        let data = serde_json::json!({ "at": now.to_rfc3339(), "bindings": bindings });
+        let slot = &place.route().slot;
+        let sample = |name: &str| Sample {
+            name: name.to_owned(),
+            event: Envelope::json(format!("{slot}/{name}"), "test", "x", data.to_string()),
+            keys: vec![format!("{}/{slot}", scope.name)],
+        };
+        vec![sample("one"), sample("two")]
+    }
 }
 
 impl Handlers {
@@ -83,6 +105,13 @@ impl Handlers {
         self.script.open_all();
         *self.hung.lock().expect("no holder panics") = false;
         self.freed.notify_all();
+    }
+
+    /// Those with these names only.
+    fn registry_of(self: &Arc<Self>, names: &[&str]) -> Registry {
+        let all = self.registry();
+        let entry = |name: &&str| ((*name).to_owned(), all.get(name).expect("it has one"));
+        Registry::new(names.iter().map(entry).collect())
     }
 
     fn registry(self: &Arc<Self>) -> Registry {
@@ -97,11 +126,16 @@ impl Handlers {
             "scripted".to_owned(),
             Arc::clone(&self.script) as Arc<dyn Handler>,
         );
+        let choosy = (
+            "choosy".to_owned(),
+            Arc::new(crate::model::Choosy) as Arc<dyn Handler>,
+        );
+        let echo = ("echo".to_owned(), Arc::new(Echo) as Arc<dyn Handler>);
         Registry::new(
             names
                 .into_iter()
                 .map(entry)
-                .chain([scripted])
+                .chain([scripted, choosy, echo])
                 .collect::<HashMap<_, _>>(),
         )
     }
@@ -120,11 +154,25 @@ impl Weir {
         weir
     }
 
+    /// The same with these Rust handlers only.
+    pub async fn with_only(document: &str, names: &[&str]) -> Self {
+        let handlers = Arc::new(Handlers::default());
+        let registry = handlers.registry_of(names);
+        let weir = Self::of(handlers, registry).await;
+        weir.apply(document, 0).await;
+        weir
+    }
+
     /// Starts without any tenant.
     pub async fn bare() -> Self {
-        let db = TestDb::new().await;
         let handlers = Arc::new(Handlers::default());
-        let (running, routing) = replica(db.url(), &handlers).await;
+        let registry = handlers.registry();
+        Self::of(handlers, registry).await
+    }
+
+    async fn of(handlers: Arc<Handlers>, registry: Registry) -> Self {
+        let db = TestDb::new().await;
+        let (running, routing) = replica_of(db.url(), registry, |_| ()).await;
         let url = format!("http://{}", running.addr());
         let health = format!("http://{}", running.health_addr().expect("asked for"));
         let user =
@@ -142,7 +190,16 @@ impl Weir {
 
     /// Starts another replica over the same database.
     pub async fn another(&self) -> Replica {
-        let (running, _) = replica(self.db.url(), &self.handlers).await;
+        self.replica(self.handlers.registry()).await
+    }
+
+    /// Starts another replica that has these Rust handlers only.
+    pub async fn another_with(&self, names: &[&str]) -> Replica {
+        self.replica(self.handlers.registry_of(names)).await
+    }
+
+    async fn replica(&self, registry: Registry) -> Replica {
+        let (running, _) = replica_of(self.db.url(), registry, |_| ()).await;
         let url = format!("http://{}", running.addr());
         let user =
             Client::connect(&url, Identity::development("demo", "tester")).expect("an address");
@@ -226,11 +283,16 @@ impl Weir {
 
     /// Decides an event now, as the internal `RouteEvent` does.
     pub async fn route(&self, uid: &str) -> routing::RouteEventResponse {
+        self.route_of("demo", uid).await
+    }
+
+    /// Decides an event of a tenant now.
+    pub async fn route_of(&self, tenant: &str, uid: &str) -> routing::RouteEventResponse {
         let request = routing::RouteEventRequest {
             event: uid.to_owned(),
             ..Default::default()
         };
-        let request = Caller::new("demo", "tester")
+        let request = Caller::new(tenant, "tester")
             .request(request)
             .expect("can be sent");
         RoutingServiceClient::new(self.routing.clone())
@@ -238,6 +300,20 @@ impl Weir {
             .await
             .expect("known")
             .into_inner()
+    }
+
+    /// Lists the samples of a scope's handlers, as the internal `ListSamples` does.
+    pub async fn samples(&self, scope: &str) -> Result<Vec<routing::Sample>, Status> {
+        let request = routing::ListSamplesRequest {
+            scope: scope.to_owned(),
+        };
+        let request = Caller::new("demo", "tester")
+            .request(request)
+            .expect("can be sent");
+        RoutingServiceClient::new(self.routing.clone())
+            .list_samples(request)
+            .await
+            .map(|answer| answer.into_inner().samples)
     }
 
     /// Traces an event.
@@ -429,22 +505,31 @@ impl Replica {
     }
 }
 
-async fn replica(url: &str, handlers: &Arc<Handlers>) -> (Running, Upstream) {
+/// One process's worth of everything. It says that it lives often, and is dead after 30 s of the database's time.
+pub(crate) async fn replica_of(
+    url: &str,
+    registry: Registry,
+    tune: impl FnOnce(&mut weir_routing::Config),
+) -> (Running, Upstream) {
     let database = DatabaseConfig {
         url: Secret::new(url),
         max_connections: 8,
         ..DatabaseConfig::default()
     };
     let db = database.open("weir-test").expect("a URL");
-    let config = weir_routing::Config {
+    let mut config = weir_routing::Config {
         database: database.clone(),
         poll_interval: Duration::from_millis(40),
+        handler_probe_interval: Duration::from_millis(40),
+        replica_interval: Duration::from_millis(50),
+        replica_dead_after: Duration::from_secs(30),
         ..Default::default()
     };
+    tune(&mut config);
     let mut routing = weir_routing::component(
         db.clone(),
         &config,
-        handlers.registry(),
+        registry,
         weir_routing::Hints::default(),
     );
     let config = weir_lifecycle::Config {

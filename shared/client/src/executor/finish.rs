@@ -6,7 +6,9 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use weir_kernel::limits::{MAX_RESULT, MAX_TEXT, cut};
-use weir_proto::lifecycle::v1::{CompleteRequest, FailRequest, FailureKind, ReleaseRequest};
+use weir_proto::lifecycle::v1::{
+    CompleteRequest, FailRequest, FailureKind, ParkRequest, ReleaseRequest,
+};
 use weir_proto::types::v1::Lease;
 
 use super::attempt::ending;
@@ -91,6 +93,7 @@ fn confirmed(outcome: Outcome) -> (Ending, String) {
             error,
             ..
         } => (Ending::FailedRetryable, error),
+        Outcome::Park { .. } => (Ending::Parked, String::new()),
         Outcome::Release => (Ending::Released, String::new()),
     }
 }
@@ -125,6 +128,19 @@ async fn report(client: &Client, lease: &Lease, outcome: &Outcome) -> Result<(),
                     retry_after: retry_after.map(wire_duration),
                 };
                 executor.fail(request).await.map(drop)
+            }
+            Outcome::Park {
+                conditions,
+                timeout,
+                since,
+            } => {
+                let request = ParkRequest {
+                    lease,
+                    conditions: conditions.clone(),
+                    timeout: timeout.map(wire_duration),
+                    since: since.map(Into::into),
+                };
+                executor.park(request).await.map(drop)
             }
             Outcome::Release => executor.release(ReleaseRequest { lease }).await.map(drop),
         }

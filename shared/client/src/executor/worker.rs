@@ -36,6 +36,8 @@ pub struct Summary {
     pub completed: u64,
     /// Attempts that failed, for good or not.
     pub failed: u64,
+    /// Attempts that parked their Work.
+    pub parked: u64,
     /// Attempts given back.
     pub released: u64,
     /// Attempts that ended in any other way.
@@ -195,6 +197,7 @@ impl<H: Handler> Run<H> {
         match report.ending {
             Ending::Completed => self.summary.completed += 1,
             Ending::FailedRetryable | Ending::FailedPermanent => self.summary.failed += 1,
+            Ending::Parked => self.summary.parked += 1,
             Ending::Released => self.summary.released += 1,
             Ending::LeaseLost | Ending::Cancelled | Ending::Refused | Ending::Unknown => {
                 self.summary.lost += 1;

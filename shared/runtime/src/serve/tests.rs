@@ -272,3 +272,31 @@ async fn a_port_that_is_taken_starts_nothing() {
             .starts_with("cannot listen on `127.0.0.1:")
     );
 }
+
+#[tokio::test]
+async fn o07_a_process_without_a_health_port_has_its_pages_at_its_edge() {
+    let page = || Router::new().route("/health/handlers", axum::routing::get(async || "none"));
+    let components = || {
+        vec![
+            Component::new("routing").health_http(page()),
+            Component::new("gateway").edge(),
+        ]
+    };
+    let alone = ServeOptions {
+        health_listen: None,
+        ..ServeOptions::local()
+    };
+    for (options, at_the_edge) in [
+        (alone, "HTTP/1.1 200"),
+        (ServeOptions::local(), "HTTP/1.1 4"),
+    ] {
+        let running = Running::start(components(), options).await.expect("starts");
+        let answer = get(Some(running.addr()), "/health/handlers").await;
+        assert!(answer.starts_with(at_the_edge), "{answer}");
+        if running.health_addr().is_some() {
+            let answer = get(running.health_addr(), "/health/handlers").await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+        running.stop().await;
+    }
+}

@@ -1,6 +1,6 @@
 -- work.clean_up
--- $1 tenant, $2 work ids, locked. Returns how many waits were open. OFFSET 0 keeps each lookup an index probe
--- a work, whatever the statistics say.
+-- $1 tenant, $2 work ids, locked. Returns how many waits were open, and whether others wait for an end. OFFSET 0
+-- keeps each lookup an index probe a work, whatever the statistics say.
 WITH timers AS (
     DELETE FROM weir.timer AS t
     USING (
@@ -41,4 +41,10 @@ WITH timers AS (
     WHERE t.ctid = s.at
     RETURNING 1
 )
-SELECT count(*) FROM waits
+SELECT (SELECT count(*) FROM waits) AS waits,
+       EXISTS (
+           SELECT
+           FROM unnest($2::uuid[]) AS u (work_id)
+           CROSS JOIN LATERAL (
+               SELECT FROM weir.wait_sub AS s WHERE s.tenant_id = $1 AND s.ended_work = u.work_id OFFSET 0
+           ) AS s) AS watched

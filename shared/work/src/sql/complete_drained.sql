@@ -10,7 +10,8 @@ WITH drained AS MATERIALIZED (
           AND NOT EXISTS (
               SELECT
               FROM weir.input AS i
-              WHERE i.tenant_id = $1 AND i.work_id = u.work_id AND i.n > l.consumed AND i.taken_by IS NULL)
+              WHERE i.tenant_id = $1 AND i.work_id = u.work_id AND i.n > l.consumed
+                AND (i.taken_by IS NULL OR i.taken_by = 0))
           AND NOT EXISTS (
               SELECT
               FROM weir.pending_key AS k

@@ -1,7 +1,13 @@
 -- work.end_attempt
--- $1 tenant, $2 work, $3 number, $4 epoch; $5 to $21 the attempt's columns in order; $22 scope.
--- Its open intents are void with it, and the events deferred to it are due (see free_deferred.sql).
-WITH void AS (
+-- $1 tenant, $2 work, $3 number, $4 epoch; $5 to $21 the attempt's columns in order; $22 scope, $23 number of its
+-- bridge or 0, $24 inputs consumed before it.
+-- Its open intents are void with it, and the events deferred to it are due (see free_deferred.sql). The bridge and
+-- its winner are taken by an attempt that completed (1) or parked (6).
+WITH bridge AS (
+    UPDATE weir.input
+    SET taken_by = $3
+    WHERE tenant_id = $1 AND work_id = $2 AND n > $24::int8 AND taken_by = 0 AND $23::int8 > 0 AND $14::int2 IN (1, 6)
+), void AS (
     UPDATE weir.intent
     SET state = 4
     WHERE tenant_id = $1 AND work_id = $2 AND epoch = $4 AND state IN (1, 2)

@@ -4,7 +4,7 @@
 SELECT weir.clock() AS at,
        r.binding_id, r.priority, r.pos, r.work_id, r.epoch, r.attempt, r.tries, r.capabilities, r.owner,
        NULLIF(r.lease_until, '-infinity') AS lease_until, NULLIF(r.claimed_at, '-infinity') AS claimed_at,
-       r.generation, r.registration, r.digest, r.trigger_uid, r.input_from, r.input_to
+       r.generation, r.registration, r.digest, r.trigger_uid, r.bridge_n, r.input_from, r.input_to
 FROM unnest($2::int4[], $3::int2[], $4::int8[]) AS u (binding_id, priority, pos)
 CROSS JOIN LATERAL (
     SELECT *

@@ -1,5 +1,6 @@
 -- work.remaining
--- $1 tenant, $2 scope, $3 work, $4 consumed
+-- $1 tenant, $2 scope, $3 work, $4 consumed. A bridge and its winner (taken by 0) are not in the queue: who completes
+-- consumes them, who resumes a Work asks for them (see open_bridge.sql).
 SELECT
     (SELECT p.uid
      FROM weir.pending_key AS k

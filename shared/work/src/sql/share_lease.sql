@@ -3,7 +3,7 @@
 SELECT w.scope_id, weir.clock() AS at,
        r.binding_id, r.priority, r.pos, r.work_id, r.epoch, r.attempt, r.tries, r.capabilities, r.owner,
        NULLIF(r.lease_until, '-infinity') AS lease_until, NULLIF(r.claimed_at, '-infinity') AS claimed_at,
-       r.generation, r.registration, r.digest, r.trigger_uid, r.input_from, r.input_to
+       r.generation, r.registration, r.digest, r.trigger_uid, r.bridge_n, r.input_from, r.input_to
 FROM weir.work AS w
 LEFT JOIN LATERAL (
     SELECT *

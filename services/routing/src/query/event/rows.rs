@@ -11,7 +11,7 @@ use weir_kernel::{
 };
 use weir_pg::Tx;
 
-use super::{EventRecord, Pending, RouteRecord, Standing};
+use super::{Also, EventRecord, Pending, RouteRecord, Standing};
 use crate::query::Error;
 use crate::route::refusals;
 
@@ -161,7 +161,25 @@ fn record(
         refusals_truncated: row.try_get::<Option<_>, _>("truncated")?.unwrap_or(false),
         error: text(row, "error")?,
         attempts: row.try_get::<Option<_>, _>("attempts")?.unwrap_or_default(),
+        also: also(row)?,
     })
+}
+
+fn also(row: &PgRow) -> Result<Vec<Also>, Error> {
+    let scopes: Option<Vec<String>> = row.try_get("won_scopes")?;
+    let works: Option<Vec<Uuid>> = row.try_get("won_works")?;
+    let waits: Option<Vec<i32>> = row.try_get("won_waits")?;
+    let works = works.into_iter().flatten().zip(waits.into_iter().flatten());
+    Ok(scopes
+        .into_iter()
+        .flatten()
+        .zip(works)
+        .map(|(scope, (work, wait))| Also {
+            scope,
+            work: WorkId(work),
+            wait,
+        })
+        .collect())
 }
 
 fn pending(row: &PgRow) -> Result<Pending, Error> {

@@ -2,6 +2,7 @@
 SELECT e.uid, e.source, e.id, e.type, e.scope_id, s.name AS scope, e.seq, e.accepted_at, e.actor,
        e.copy_of, e.root_uid, e.parent_uid, e.depth,
        e.disposition, e.work_id, e.generation, e.policy, e.reason, e.error, e.attempts,
+       won.scopes AS won_scopes, won.works AS won_works, won.waits AS won_waits,
        r.slot, b.name AS binding, f.packed, f.truncated,
        coalesce(body.attributes, kept.attributes) AS attributes,
        coalesce(body.keys, kept.keys) AS keys,
@@ -48,4 +49,15 @@ SELECT e.uid, e.source, e.id, e.type, e.scope_id, s.name AS scope, e.seq, e.acce
                        FROM weir.pending
                       WHERE tenant_id = $1 AND scope_id = e.scope_id AND seq = e.seq AND e.disposition IS NULL
                       LIMIT 1) AS p ON true
+  LEFT JOIN LATERAL (SELECT array_agg(n.name ORDER BY w.work_id, w.n) AS scopes,
+                            array_agg(w.work_id ORDER BY w.work_id, w.n) AS works,
+                            array_agg(w.n ORDER BY w.work_id, w.n) AS waits
+                       FROM weir.wait w
+                      CROSS JOIN LATERAL (SELECT s.name
+                                            FROM weir.work o
+                                            JOIN weir.scope s ON s.tenant_id = o.tenant_id AND s.scope_id = o.scope_id
+                                           WHERE o.tenant_id = $1 AND o.work_id = w.work_id
+                                           LIMIT 1) n
+                      WHERE w.tenant_id = $1 AND w.winner_uid = e.uid
+                        AND NOT (e.disposition = 5 AND w.work_id = e.work_id)) AS won ON true
  ORDER BY u.ord

@@ -7,18 +7,23 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 use weir_kernel::{
     BindingId, Disposition, EventUid, IntentKind, PendingState, Policy, RouteId, ScopeId, WorkId,
+    WorkState,
 };
 use weir_ledger::work_marker;
 use weir_pg::Tx;
 use weir_work::effects::{Effects, NewInput, NewWork, apply};
-use weir_work::{Locked, Queued};
+use weir_work::{Locked, Queued, Won};
 
+use super::wins::Bridges;
 use crate::Error;
 use crate::generation::Generation;
 use crate::route::decide::{Effect, Selected};
 use crate::route::evaluate::{Evaluated, Fate};
 use crate::route::refusals;
 use crate::route::view::PendingRow;
+
+/// How long an event waits for a wake that comes before it, in ms.
+const PAUSE_MS: i64 = 50;
 
 /// The record of one decided event.
 struct Record {
@@ -64,7 +69,8 @@ pub(super) async fn write(
     generation: &Arc<Generation>,
     scope: ScopeId,
     groups: &[&Evaluated],
-    locked: &HashMap<WorkId, Locked>,
+    locked: &mut HashMap<WorkId, Locked>,
+    bridges: &Bridges,
 ) -> Result<(), Error> {
     let at: DateTime<Utc> = sqlx::query_scalar("SELECT weir.clock()")
         .fetch_one(tx.conn())
@@ -80,7 +86,10 @@ pub(super) async fn write(
             batch.add(generation, scope, group, row, fate, locked);
         }
     }
+    let asking = batch.context_of_waits(groups, locked);
+    batch.wake(tx, generation, groups, locked, bridges).await?;
     apply(tx, generation.tenant, scope, at, locked, &batch.effects).await?;
+    ask(tx, generation, &asking).await?;
     batch.write_decided(tx, generation, scope).await?;
     batch.write_undecided(tx, generation, scope).await?;
     // A Work whose last unrouted input went elsewhere has nothing left (rule l06).
@@ -91,7 +100,83 @@ pub(super) async fn write(
     Ok(())
 }
 
+/// Has the loop look at the waits of these Works: an own event became context of a wait that it would win.
+async fn ask(tx: &mut Tx<'_>, generation: &Generation, works: &[Uuid]) -> Result<(), Error> {
+    if !works.is_empty() {
+        sqlx::query(
+            "UPDATE weir.wait SET asked = asked + 1 \
+             WHERE tenant_id = $1 AND work_id = ANY ($2) AND state = 1",
+        )
+        .bind(generation.tenant.0)
+        .bind(works)
+        .execute(tx.conn())
+        .await?;
+    }
+    Ok(())
+}
+
 impl Batch {
+    /// Returns the waiting Works that get input by this commit and are not woken by it.
+    fn context_of_waits(
+        &self,
+        groups: &[&Evaluated],
+        locked: &HashMap<WorkId, Locked>,
+    ) -> Vec<Uuid> {
+        let woken = |work: &WorkId| {
+            groups
+                .iter()
+                .any(|g| g.wins.as_ref().is_some_and(|w| w.check.wait.work == *work))
+        };
+        let mut works: Vec<Uuid> = self
+            .effects
+            .inputs
+            .iter()
+            .map(|i| i.work)
+            .filter(|w| {
+                locked
+                    .get(w)
+                    .is_some_and(|l| l.work.state == WorkState::Waiting)
+                    && !woken(w)
+            })
+            .map(|w| w.0)
+            .collect();
+        works.sort_unstable();
+        works.dedup();
+        works
+    }
+
+    /// Wakes Works: their winners are their own events, routed here.
+    async fn wake(
+        &mut self,
+        tx: &mut Tx<'_>,
+        generation: &Generation,
+        groups: &[&Evaluated],
+        locked: &mut HashMap<WorkId, Locked>,
+        bridges: &Bridges,
+    ) -> Result<(), Error> {
+        for group in groups {
+            let Some(wins) = &group.wins else { continue };
+            let work = wins.check.wait.work;
+            let row = group.rows.iter().find(|r| r.seq == wins.seq);
+            let (Some(row), Some((n, bridge)), Some(held)) =
+                (row, bridges.get(&work), locked.get(&work))
+            else {
+                continue;
+            };
+            let own = Queued {
+                uid: row.uid,
+                seq: row.seq,
+                accepted_at: row.accepted_at,
+                bytes: group.bytes.get(&row.seq).copied().unwrap_or(0),
+                binding: bridge.binding,
+            };
+            let woken = weir_work::wake(tx, generation.tenant, held, *n, Won::Own(own), *bridge);
+            let woken = woken.await?;
+            locked.insert(work, woken);
+        }
+        Ok(())
+    }
+
     fn add(
         &mut self,
         generation: &Generation,
@@ -102,7 +187,11 @@ impl Batch {
         locked: &HashMap<WorkId, Locked>,
     ) {
         match fate {
-            Fate::Waits => {}
+            Fate::Waits | Fate::Left => {}
+            Fate::Paused => self.undecided.push(Undecided {
+                wait_ms: Some(PAUSE_MS),
+                ..Undecided::new(row.seq)
+            }),
             Fate::Retry {
                 slot,
                 code,
@@ -207,6 +296,12 @@ impl Batch {
                     .zip(attempt)
                     .map(|(kind, (attempt, epoch))| (kind, attempt, epoch));
                 self.input(generation, scope, group, row, *work, selected, intent);
+            }
+            Effect::Wake(work) => {
+                record.disposition = Disposition::Wake;
+                record.reason = Some("wait_won".to_owned());
+                record.work = Some(*work);
+                record.binding = locked.get(work).map(|l| l.work.binding_id);
             }
             Effect::Drop(work, selected) => {
                 record.select(generation, scope, selected);

@@ -1,9 +1,9 @@
--- routing.select_pending: undecided events of a scope in order, with whether they may be decided now: fresh, or
--- backoff over, or a new generation (r22), or the attempt waited for is over (r10). Braked ones never.
+-- routing.select_pending: undecided events of a scope in order, with whether they may be decided now: fresh (and
+-- not waiting a moment for a wake, r43), or backoff over, or a new generation (r22), or the attempt waited for is over (r10). Braked ones never.
 SELECT p.seq, p.uid, p.accepted_at, p.keys, p.target_work, p.state, p.failures, p.first_failed_at, p.hold_work, p.hold_attempt,
-       coalesce(b.bytes, 0)::int8 AS bytes,
+       p.crashes, p.gave_up, coalesce(b.bytes, 0)::int8 AS bytes,
        CASE p.state
-           WHEN 1 THEN true
+           WHEN 1 THEN p.next_try <= weir.clock()
            WHEN 2 THEN p.next_try <= weir.clock() OR p.tried_generation < $4
            WHEN 3 THEN p.tried_generation < $4 OR NOT coalesce(a.live, false)
            WHEN 4 THEN p.tried_generation < $4

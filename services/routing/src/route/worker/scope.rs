@@ -1,20 +1,23 @@
 //! The worker of one scope.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use tokio::task::{Id, JoinError, JoinSet};
 use weir_kernel::{ScopeId, TenantId, WorkId};
 use weir_runtime::CancellationToken;
 
 use super::{
-    GATHER, MAX_IN_EVALUATION, MAX_LOSSES, MAX_MEMBERS, MAX_PASS_BYTES, MarkBehind, Router, WINDOW,
-    decides_in_process, proofs,
+    GATHER, LEFT_POLLS, MAX_IN_EVALUATION, MAX_LOSSES, MAX_MEMBERS, MAX_PASS_BYTES, MarkBehind,
+    Router, WINDOW, decides_in_process, proofs,
 };
 use crate::Error;
 use crate::generation::Generation;
+use crate::route::claim::{Alone, Claim, Turns};
 use crate::route::commit::{Commit, CommitGroups, DecideLocked, SetAside, announce};
-use crate::route::evaluate::{Evaluated, evaluate};
+use crate::route::evaluate::{Evaluated, Fate, evaluate};
 use crate::route::group::{Blocked, Joins, Plan, plan};
 use crate::route::policy::Proofs;
 use crate::route::snapshot::{Snapshot, events, pending};
@@ -34,6 +37,8 @@ pub(super) struct Worker<'a> {
     evaluating: JoinSet<Result<Evaluated, Error>>,
     /// The rows of each evaluation, also when it panics.
     rows: HashMap<Id, Vec<i64>>,
+    /// What is in evaluation, for the others to see.
+    claim: Claim,
 }
 
 impl<'a> Worker<'a> {
@@ -47,10 +52,22 @@ impl<'a> Worker<'a> {
             joins,
             evaluating: JoinSet::new(),
             rows: HashMap::new(),
+            claim: Claim::new(
+                router.context.db.clone(),
+                router.context.replica.clone(),
+                tenant,
+                scope,
+            ),
         }
     }
 
-    /// Ends it and returns the ties it found.
+    /// Ends what is in evaluation and gives up the claim. An error says that it still stands.
+    pub(super) async fn end(&mut self) -> Result<(), Error> {
+        self.evaluating.shutdown().await;
+        self.claim.release().await
+    }
+
+    /// Returns the ties it found.
     pub(super) fn into_joins(self) -> Joins {
         self.joins
     }
@@ -88,6 +105,7 @@ impl<'a> Worker<'a> {
         let (mut floor, mut members, mut bytes) = (0, 0, 0);
         let mut blocked = Blocked::default();
         let mut standing: HashSet<i64> = HashSet::new();
+        let off = self.keep_off(generation).await?;
         while members < MAX_MEMBERS
             && bytes < MAX_PASS_BYTES
             && self.evaluating.len() < MAX_IN_EVALUATION
@@ -119,13 +137,8 @@ impl<'a> Worker<'a> {
                 .collect();
             let works: BTreeSet<WorkId> = rows.iter().filter_map(|r| r.target).collect();
             let snapshot = Snapshot::load(&mut conn, generation, self.scope, &keys, &works).await?;
-            let Plan { groups, behind } = plan(
-                rows,
-                &snapshot.owners,
-                &self.joins,
-                &self.busy,
-                &mut blocked,
-            );
+            let Plan { groups, behind } =
+                plan(rows, &snapshot.owners, &self.joins, &off, &mut blocked);
             drop(conn);
             if !behind.is_empty() {
                 let command = MarkBehind {
@@ -147,6 +160,16 @@ impl<'a> Worker<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the rows that are not to be started: in evaluation here, or left to others.
+    async fn keep_off(&self, generation: &Generation) -> Result<HashSet<i64>, Error> {
+        let mut off = self.busy.clone();
+        if !decides_in_process(generation, self.scope) {
+            off.extend(self.claim.elsewhere().await?);
+            off.extend(self.router.left.of(self.tenant, self.scope));
+        }
+        Ok(off)
     }
 
     /// Starts evaluating groups whose payloads fit into `room` bytes, and the first in any case. Returns their size.
@@ -175,6 +198,11 @@ impl<'a> Worker<'a> {
             fitting.push(group);
         }
         let rows: Vec<&PendingRow> = fitting.iter().flatten().collect();
+        if !decides_in_process(generation, self.scope) {
+            let mut seqs = self.busy.clone();
+            seqs.extend(rows.iter().map(|r| r.seq));
+            self.claim.take(&seqs).await?;
+        }
         let mut conn = self.router.context.db.acquire().await?;
         let mut all = events(&mut conn, self.tenant, self.scope, &name, &rows).await?;
         drop(conn);
@@ -210,10 +238,18 @@ impl<'a> Worker<'a> {
                 .decide_locked(generation, group, &all, proofs, &joins)
                 .await;
         }
-        let (context, scope) = (self.router.context.clone(), self.scope);
+        let turn = if decides_in_process(generation, self.scope) {
+            Turn::Any
+        } else if group.iter().any(|r| r.crashes.is_suspect()) {
+            Turn::Alone(Arc::clone(&self.router.turns), self.claim.alone())
+        } else {
+            Turn::Shared(Arc::clone(&self.router.turns))
+        };
+        let (mut context, scope) = (self.router.context.clone(), self.scope);
+        context.alone = turn.alone();
         let snapshot = of_group(snapshot, &group, &joins);
         let (generation, proofs) = (Arc::clone(generation), Arc::clone(proofs));
-        let task = self.evaluating.spawn(async move {
+        let task = self.evaluating.spawn(turn.take(async move {
             evaluate(
                 &context,
                 &generation,
@@ -226,7 +262,7 @@ impl<'a> Worker<'a> {
                 false,
             )
             .await
-        });
+        }));
         self.rows.insert(task.id(), seqs);
         Ok(())
     }
@@ -318,11 +354,16 @@ impl<'a> Worker<'a> {
             generation: &generation,
             scope: self.scope,
             groups: batch,
+            claim: Some(self.claim.in_commit(&self.busy)),
         };
         match self.router.context.db.run(&whole).await {
             Ok(results) => {
+                let all = results.iter().all(|r| *r == Commit::Done);
                 for (group, result) in batch.iter().zip(results) {
                     self.settle_group(&generation, group, result).await?;
+                }
+                if all && self.busy.is_empty() {
+                    self.claim.is_gone();
                 }
             }
             // One of them may be at fault: each for itself.
@@ -353,6 +394,7 @@ impl<'a> Worker<'a> {
             generation,
             scope: self.scope,
             groups,
+            claim: Some(self.claim.in_commit(&self.busy)),
         };
         match self.router.context.db.run(&command).await {
             Ok(mut results) => {
@@ -375,6 +417,14 @@ impl<'a> Worker<'a> {
     ) -> Result<(), Error> {
         if result == Commit::Done {
             announce(group);
+            for (row, fate) in group.rows.iter().zip(&group.fates) {
+                if matches!(fate, Fate::Left) {
+                    let time = self.router.poll * LEFT_POLLS;
+                    self.router
+                        .left
+                        .leave(self.tenant, self.scope, row.seq, time);
+                }
+            }
         }
         let seqs: Vec<i64> = group.rows.iter().map(|r| r.seq).collect();
         self.settle(generation, &seqs, result).await
@@ -422,6 +472,42 @@ impl<'a> Worker<'a> {
         self.router.context.db.run(&command).await?;
         self.done(seqs, false);
         Ok(())
+    }
+}
+
+/// How a group takes its turn (rule r21).
+enum Turn {
+    /// Only expressions decide it: at any time.
+    Any,
+    /// Beside others.
+    Shared(Turns),
+    /// With nothing else in evaluation, its members marked.
+    Alone(Turns, Alone),
+}
+
+impl Turn {
+    fn alone(&self) -> Option<Alone> {
+        match self {
+            Self::Alone(_, alone) => Some(alone.clone()),
+            Self::Any | Self::Shared(_) => None,
+        }
+    }
+
+    /// Evaluates when it is its turn. The turn of a suspect ends when its mark is off, also after a panic.
+    async fn take<T>(self, evaluate: impl Future<Output = T>) -> T {
+        match self {
+            Self::Any => evaluate.await,
+            Self::Shared(turns) => {
+                let _turn = turns.read_owned().await;
+                evaluate.await
+            }
+            Self::Alone(turns, alone) => {
+                let _turn = turns.write_owned().await;
+                let result = AssertUnwindSafe(evaluate).catch_unwind().await;
+                alone.over().await;
+                result.unwrap_or_else(|panic| resume_unwind(panic))
+            }
+        }
     }
 }
 

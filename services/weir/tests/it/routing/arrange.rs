@@ -130,6 +130,15 @@ pub(crate) async fn hanging(weir: &Weir, id: &str) {
         .await;
 }
 
+/// Waits until that many calls of the script about an event hang: one a replica.
+pub(crate) async fn hanging_in(weir: &Weir, replicas: usize, id: &str) {
+    weir.db
+        .wait_until("each replica evaluates it", async |_| {
+            weir.handlers.script.hanging(id) == replicas
+        })
+        .await;
+}
+
 /// Says that an event is undecided and nobody decided anything about it.
 pub(crate) async fn untouched(weir: &Weir, uid: &str) -> bool {
     read(weir, uid)
@@ -171,6 +180,40 @@ pub(crate) async fn create(weir: &Weir, binding: &str, keys: &[&str]) -> Result<
     };
     let answer = weir.user.work().create_work(request).await?;
     Ok(answer.into_inner().work.expect("always there"))
+}
+
+/// Asks for what the running attempt is offered, and returns the events of its injects and its interrupts.
+pub(crate) async fn renew(
+    weir: &Weir,
+    claimed: &lifecycle::ClaimedWork,
+) -> (Vec<String>, Vec<String>) {
+    let request = lifecycle::RenewRequest {
+        lease: claimed.lease.clone(),
+        extend: None,
+    };
+    let answer = weir
+        .user
+        .executor()
+        .renew(request)
+        .await
+        .expect("it has the lease")
+        .into_inner();
+    let uids = |events: Vec<Event>| events.into_iter().map(|e| e.uid).collect();
+    (uids(answer.injects), uids(answer.interrupts))
+}
+
+/// Cancels a Work as an operator does.
+pub(crate) async fn cancel(weir: &Weir, work: &str) {
+    let request = lifecycle::CancelWorkRequest {
+        work: work.to_owned(),
+        reason: "test".to_owned(),
+        request_id: String::new(),
+    };
+    weir.user
+        .work()
+        .cancel_work(request)
+        .await
+        .expect("it is alive");
 }
 
 /// Returns the tenant and a scope as the database numbers them.

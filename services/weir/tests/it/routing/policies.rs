@@ -1,28 +1,10 @@
 //! What a matched route does with a running attempt (rules r09, r10).
 
-use weir_proto::lifecycle::v1 as lifecycle;
 use weir_proto::types::v1::{Disposition, PendingState, Policy, WorkState};
 
-use super::arrange::{ALL, SCRIPTED, decided, publish, stands};
+use super::arrange::{ALL, SCRIPTED, decided, publish, renew, stands};
 use super::script::Say;
 use crate::support::Weir;
-
-async fn renew(weir: &Weir, claimed: &lifecycle::ClaimedWork) -> (Vec<String>, Vec<String>) {
-    let request = lifecycle::RenewRequest {
-        lease: claimed.lease.clone(),
-        extend: None,
-    };
-    let answer = weir
-        .user
-        .executor()
-        .renew(request)
-        .await
-        .expect("it has the lease")
-        .into_inner();
-    let uids =
-        |events: Vec<weir_proto::types::v1::Event>| events.into_iter().map(|e| e.uid).collect();
-    (uids(answer.injects), uids(answer.interrupts))
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r09_a_running_attempt_is_asked_and_the_input_is_kept() {

@@ -1,6 +1,6 @@
 //! A handler that a test tells, by event id, what to say and when.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 use weir_routing::handler::{Failure, Handler, Input, Verdict};
@@ -43,8 +43,8 @@ pub(crate) struct Script {
 #[derive(Debug, Default)]
 struct State {
     says: HashMap<String, VecDeque<Say>>,
-    /// Calls that may pass a closed gate.
-    gates: HashMap<String, usize>,
+    /// Closed gates, with the calls that may pass all the same.
+    gates: HashMap<String, HashSet<usize>>,
     calls: Vec<Call>,
     waiting: HashMap<String, usize>,
 }
@@ -59,7 +59,15 @@ impl Script {
 
     /// Lets no call about an event end.
     pub(crate) fn close(&self, id: &str) {
-        self.state().gates.insert(id.to_owned(), 0);
+        self.state().gates.insert(id.to_owned(), HashSet::new());
+    }
+
+    /// Lets the `nth` call about an event end, counted from 0, and keeps the gate closed for the others.
+    pub(crate) fn pass(&self, id: &str, nth: usize) {
+        if let Some(passes) = self.state().gates.get_mut(id) {
+            passes.insert(nth);
+        }
+        self.changed.notify_all();
     }
 
     /// Lets calls about an event end, those that hang and all to come.
@@ -104,6 +112,7 @@ impl Handler for Script {
     fn decide(&self, input: &Input) -> Result<Verdict, Failure> {
         let id = &input.event.id;
         let mut state = self.state();
+        let nth = state.calls.iter().filter(|c| c.id == *id).count();
         state.calls.push(Call {
             id: id.clone(),
             kind: input.event.kind.clone(),
@@ -117,11 +126,7 @@ impl Handler for Script {
             None => None,
         };
         *state.waiting.entry(id.clone()).or_default() += 1;
-        while let Some(passes) = state.gates.get_mut(id) {
-            if *passes > 0 {
-                *passes -= 1;
-                break;
-            }
+        while state.gates.get(id).is_some_and(|g| !g.contains(&nth)) {
             state = self.changed.wait(state).expect("no holder panics");
         }
         *state.waiting.entry(id.clone()).or_default() -= 1;

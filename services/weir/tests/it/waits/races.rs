@@ -1,0 +1,194 @@
+//! Who wakes when several could, forced by held locks (rule l10).
+
+use weir_proto::lifecycle::v1 as lifecycle;
+use weir_proto::lifecycle::v1::wait_condition::Condition;
+use weir_proto::types::v1::{Disposition, WorkState};
+
+use super::arrange::{
+    WAITING, becomes, checked, claimed, lease, of, own, park, parked, publish_into, try_park, woken,
+};
+use crate::routing::arrange::numbers;
+use crate::support::Weir;
+
+/// Holds the row of a Work, so that nobody changes it.
+async fn hold_work(weir: &Weir, work: &str) -> weir_testkit::Hold {
+    let mut hold = weir.db.hold().await;
+    let work: uuid::Uuid = work.parse().expect("a uid");
+    sqlx::query("SELECT 1 FROM weir.work WHERE work_id = $1 FOR UPDATE")
+        .bind(work)
+        .execute(hold.connection())
+        .await
+        .expect("it is there");
+    hold
+}
+
+async fn bridges(weir: &Weir) -> i64 {
+    sqlx::query_scalar("SELECT count(*) FROM weir.event WHERE type = 'core.wait.woken'")
+        .fetch_one(weir.db.pool())
+        .await
+        .expect("readable")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l10_two_replicas_wake_a_work_once() {
+    let weir = Weir::with(WAITING).await;
+    let second = weir.another().await;
+    weir.register(&[]).await;
+    let (work, _) = parked(&weir, "1", "k", &[of("t", "")]).await;
+    checked(&weir).await;
+    let hold = hold_work(&weir, &work).await;
+    let first = publish_into(&weir, "t", "2", "go", &[]).await;
+    publish_into(&weir, "t", "3", "go", &[]).await;
+    // One holds the scope's order and waits for the Work, the other waits for the scope.
+    weir.db.wait_until_blocked(2).await;
+    hold.release().await;
+    let attempt = woken(&weir, &work).await;
+    assert_eq!(attempt.inputs[1].uid, first);
+    assert_eq!(bridges(&weir).await, 1);
+    second.stop().await;
+    weir.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l10_an_own_event_and_one_of_another_scope_have_one_winner_the_one_accepted_first() {
+    for own_first in [true, false] {
+        let weir = Weir::with(WAITING).await;
+        let second = weir.another().await;
+        weir.register(&[]).await;
+        let (work, _) = parked(&weir, "1", "k", &[own(), of("t", "")]).await;
+        checked(&weir).await;
+        let hold = hold_work(&weir, &work).await;
+        let mut winners = Vec::new();
+        for is_own in [own_first, !own_first] {
+            winners.push(if is_own {
+                weir.publish("2", "context", &["k"]).await
+            } else {
+                publish_into(&weir, "t", "3", "go", &[]).await
+            });
+        }
+        weir.db.wait_until_blocked(2).await;
+        hold.release().await;
+        let attempt = woken(&weir, &work).await;
+        assert_eq!(attempt.inputs[1].uid, winners[0], "own first: {own_first}");
+        assert_eq!(bridges(&weir).await, 1);
+        let own = weir.record(&winners[usize::from(!own_first)]).await;
+        let expected = if own_first {
+            Disposition::Wake
+        } else {
+            Disposition::Queue
+        };
+        assert_eq!(own.disposition(), expected);
+        let other = weir.record(&winners[usize::from(own_first)]).await;
+        assert_eq!(other.also.len(), usize::from(!own_first));
+        second.stop().await;
+        weir.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l08_a_cancel_beside_a_wake_leaves_nothing_behind() {
+    let weir = Weir::with(WAITING).await;
+    weir.register(&[]).await;
+    let (work, _) = parked(&weir, "1", "k", &[of("t", "")]).await;
+    checked(&weir).await;
+    let hold = hold_work(&weir, &work).await;
+    publish_into(&weir, "t", "2", "go", &[]).await;
+    weir.db.wait_until_blocked(1).await;
+    let request = lifecycle::CancelWorkRequest {
+        work: work.clone(),
+        reason: "test".to_owned(),
+        ..Default::default()
+    };
+    let client = weir.user.clone();
+    let cancel = tokio::spawn(async move { client.work().cancel_work(request).await });
+    weir.db.wait_until_blocked(2).await;
+    hold.release().await;
+    cancel.await.expect("no panic").expect("cancelled");
+    assert_eq!(weir.work(&work).await.state(), WorkState::Cancelled);
+    for table in ["ready", "wait_sub"] {
+        assert_eq!(weir.count(table).await, 0, "{table}");
+    }
+    let open: i64 = sqlx::query_scalar("SELECT count(*) FROM weir.wait WHERE state = 1")
+        .fetch_one(weir.db.pool())
+        .await
+        .expect("readable");
+    assert_eq!(open, 0);
+    assert!(bridges(&weir).await <= 1);
+    weir.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l10_a_work_that_ends_beside_the_parking_on_it_wakes() {
+    for park_first in [true, false] {
+        let weir = Weir::with(WAITING).await;
+        weir.register(&[]).await;
+        let other = claimed(&weir, "o", "o").await;
+        let waiting = claimed(&weir, "w", "w").await;
+        let hold = hold_work(&weir, &lease(&other).work).await;
+        let (client, ending) = (weir.user.clone(), other.lease.clone());
+        let complete = async move {
+            let request = lifecycle::CompleteRequest {
+                lease: ending,
+                result: String::new(),
+            };
+            client.executor().complete(request).await.map(|_| ())
+        };
+        let ended = Condition::EndedWork(lease(&other).work.clone());
+        let parking = async { try_park(&weir, &waiting, &[ended], None).await.map(|_| ()) };
+        let (parked, completed) = if park_first {
+            let all = async {
+                let complete = async {
+                    weir.db.wait_until_blocked(1).await;
+                    complete.await
+                };
+                tokio::join!(parking, complete, async {
+                    weir.db.wait_until_blocked(2).await;
+                    hold.release().await;
+                })
+            };
+            let (p, c, ()) = all.await;
+            (p, c)
+        } else {
+            let all = async {
+                let parking = async {
+                    weir.db.wait_until_blocked(1).await;
+                    parking.await
+                };
+                tokio::join!(parking, complete, async {
+                    weir.db.wait_until_blocked(2).await;
+                    hold.release().await;
+                })
+            };
+            let (p, c, ()) = all.await;
+            (p, c)
+        };
+        parked.expect("leased");
+        completed.expect("leased");
+        woken(&weir, &lease(&waiting).work).await;
+        weir.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l10_an_event_that_commits_between_check_and_wake_is_seen_when_it_came_first() {
+    let weir = Weir::with(WAITING).await;
+    weir.register(&[]).await;
+    let attempt = claimed(&weir, "1", "k").await;
+    let work = lease(&attempt).work.clone();
+    // An event of `t` is accepted, and commits only after one of `root` was seen.
+    let (tenant, t) = numbers(&weir, "t").await;
+    park(&weir, &attempt, &[of("t", ""), of("root", "")]).await;
+    checked(&weir).await;
+    let mut hold = hold_work(&weir, &work).await;
+    publish_into(&weir, "root", "later", "go", &[]).await;
+    weir.db.wait_until_blocked(1).await;
+    // The wake stands at the Work. What is accepted now in `t` is later, and does not win.
+    publish_into(&weir, "t", "latest", "go", &[]).await;
+    hold.hold_scope_order(tenant, t).await;
+    hold.release().await;
+    becomes(&weir, &work, WorkState::Ready).await;
+    let attempt = woken(&weir, &work).await;
+    let winner = attempt.inputs[1].event.as_ref().expect("always there");
+    assert_eq!(winner.id, "later");
+    weir.stop().await;
+}
