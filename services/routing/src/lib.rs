@@ -2,8 +2,8 @@
 //!
 //! `rpc` decodes, runs one command or query, and encodes. [`publish`] accepts, [`route`] decides, [`command`] is what
 //! operators do, [`trace`] decides what nobody published, [`tenant`] and [`generation`] are the configuration, [`cel`]
-//! its expressions. All state is in the database: every replica can take every step and be killed at any moment
-//! (rule o06).
+//! its expressions; [`replica`] is this process among the others. All state is in the database: every replica can
+//! take every step and be killed at any moment (rule o06).
 
 pub mod command;
 mod config;

@@ -82,9 +82,14 @@ fn condition(field: &str, given: pb::WaitCondition, own: WorkId) -> Result<Condi
                 MAX_IDENTIFIER,
             )?;
             if !event.filter.is_empty() {
-                Program::compile(&event.filter).map_err(|error| {
-                    Violation::new(format!("{field}.event.filter"), error.to_string())
-                })?;
+                let fault = |text: String| Violation::new(format!("{field}.event.filter"), text);
+                let filter =
+                    Program::compile(&event.filter).map_err(|error| fault(error.to_string()))?;
+                if filter.reads_work() {
+                    return Err(fault(
+                        "reads `work`; a filter sees the event only".to_owned(),
+                    ));
+                }
             }
             let emitter = match event.emitter.as_str() {
                 "" => None,

@@ -185,6 +185,8 @@ async fn l10_conditions_are_checked_before_the_attempt_ends() {
     assert_eq!(fault(&vec![own(); 33]).await.field, "conditions");
     let empty = pb::WaitCondition { condition: None };
     assert_eq!(fault(&[own(), empty]).await.field, "conditions[1]");
+    let reads_work = fault(&[event("root", "has(work.id)")]).await;
+    assert_eq!(reads_work.field, "conditions[0].event.filter");
     let filter = fault(&[event("root", "event.type ==\n nothing")]).await;
     assert_eq!(filter.field, "conditions[0].event.filter");
     assert!(

@@ -316,7 +316,10 @@ impl Alone {
 /// Events left to other processes (rule r23), and until when they are not looked at here: looking costs handlers'
 /// calls and a read.
 #[derive(Debug, Clone, Default)]
-pub struct Left(Arc<Mutex<HashMap<(TenantId, ScopeId, i64), Instant>>>);
+pub struct Left(Arc<Mutex<Until>>);
+
+/// When they are looked at again.
+type Until = HashMap<(TenantId, ScopeId, i64), Instant>;
 
 impl Left {
     /// Leaves an event for a time.

@@ -13,6 +13,7 @@
 //! when it ends; where that fails, the scope's next worker does it before anything else.
 
 mod scope;
+mod turn;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

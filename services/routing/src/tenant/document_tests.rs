@@ -47,7 +47,7 @@ fn r51_an_address_of_a_remote_handler_is_checked_with_its_place() {
             "scopes[0].routes[0].handler.remote",
             "address_invalid",
             5,
-            52
+            51
         )
     );
     assert!(found.message.contains("`https`"), "{}", found.message);

@@ -545,6 +545,11 @@ fn naming(descriptor: &MessageDescriptor, id: &str) -> Option<DynamicMessage> {
                 emission.set_field_by_name("event", Value::Message(envelope));
                 Value::List(vec![Value::Message(emission)])
             }
+            ("conditions", Kind::Message(condition)) => {
+                let mut condition = DynamicMessage::new(condition);
+                condition.set_field_by_name("ended_work", text(id));
+                Value::List(vec![Value::Message(condition)])
+            }
             ("reason" | "type" | "name", Kind::String) => text("test"),
             ("scope", Kind::String) => text("s"),
             ("binding", Kind::String) => text("b"),
@@ -743,6 +748,8 @@ async fn o04_another_tenants_things_are_absent() {
         "Fail",
         "Release",
         "Acknowledge",
+        "Park",
+        "SendInput",
         "Emit",
         "GetRoot",
     ] {

@@ -82,7 +82,7 @@ enum Counted {
 
 /// The claim of one scope.
 #[derive(Debug, PartialEq, Eq)]
-struct Left {
+struct Claimed {
     tenant: i64,
     scope: i32,
     seqs: Vec<i64>,
@@ -115,7 +115,8 @@ impl Command for CountCrash {
                 .bind(&seqs)
                 .fetch_all(tx.conn())
                 .await?;
-            blamed = blamed.or(alone.filter(|(c, seq)| *c == claim && standing.contains(seq)));
+            let is_there = |(c, seq): &(&Claimed, i64)| *c == claim && standing.contains(seq);
+            blamed = blamed.or_else(|| alone.filter(is_there));
             suspects.push((claim, standing));
         }
         if claims.is_empty() || self.claims(tx, true).await? != claims {
@@ -146,7 +147,7 @@ impl Command for CountCrash {
 }
 
 impl CountCrash {
-    async fn claims(&self, tx: &mut Tx<'_>, locked: bool) -> Result<Vec<Left>, Error> {
+    async fn claims(&self, tx: &mut Tx<'_>, locked: bool) -> Result<Vec<Claimed>, Error> {
         let statement = if locked {
             concat!(include_str!("../sql/claims_of.sql"), "   FOR UPDATE OF c")
         } else {
@@ -159,7 +160,7 @@ impl CountCrash {
             .await?;
         rows.iter()
             .map(|row| {
-                Ok(Left {
+                Ok(Claimed {
                     tenant: row.try_get(0)?,
                     scope: row.try_get(1)?,
                     seqs: row.try_get(2)?,
@@ -169,7 +170,7 @@ impl CountCrash {
             .collect()
     }
 
-    async fn crashed(&self, tx: &mut Tx<'_>, claim: &Left, seq: i64) -> Result<Counted, Error> {
+    async fn crashed(&self, tx: &mut Tx<'_>, claim: &Claimed, seq: i64) -> Result<Counted, Error> {
         let window = i64::try_from(self.limits.window.as_millis()).unwrap_or(i64::MAX);
         let row = sqlx::query(include_str!("../sql/crashed.sql"))
             .bind(claim.tenant)

@@ -1,21 +1,20 @@
 //! The worker of one scope.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
-use futures::FutureExt as _;
 use tokio::task::{Id, JoinError, JoinSet};
 use weir_kernel::{ScopeId, TenantId, WorkId};
 use weir_runtime::CancellationToken;
 
+use super::turn::Turn;
 use super::{
     GATHER, LEFT_POLLS, MAX_IN_EVALUATION, MAX_LOSSES, MAX_MEMBERS, MAX_PASS_BYTES, MarkBehind,
     Router, WINDOW, decides_in_process, proofs,
 };
 use crate::Error;
 use crate::generation::Generation;
-use crate::route::claim::{Alone, Claim, Turns};
+use crate::route::claim::Claim;
 use crate::route::commit::{Commit, CommitGroups, DecideLocked, SetAside, announce};
 use crate::route::evaluate::{Evaluated, Fate, evaluate};
 use crate::route::group::{Blocked, Joins, Plan, plan};
@@ -241,7 +240,7 @@ impl<'a> Worker<'a> {
         let turn = if decides_in_process(generation, self.scope) {
             Turn::Any
         } else if group.iter().any(|r| r.crashes.is_suspect()) {
-            Turn::Alone(Arc::clone(&self.router.turns), self.claim.alone())
+            Turn::Alone(Arc::clone(&self.router.turns), Box::new(self.claim.alone()))
         } else {
             Turn::Shared(Arc::clone(&self.router.turns))
         };
@@ -472,42 +471,6 @@ impl<'a> Worker<'a> {
         self.router.context.db.run(&command).await?;
         self.done(seqs, false);
         Ok(())
-    }
-}
-
-/// How a group takes its turn (rule r21).
-enum Turn {
-    /// Only expressions decide it: at any time.
-    Any,
-    /// Beside others.
-    Shared(Turns),
-    /// With nothing else in evaluation, its members marked.
-    Alone(Turns, Alone),
-}
-
-impl Turn {
-    fn alone(&self) -> Option<Alone> {
-        match self {
-            Self::Alone(_, alone) => Some(alone.clone()),
-            Self::Any | Self::Shared(_) => None,
-        }
-    }
-
-    /// Evaluates when it is its turn. The turn of a suspect ends when its mark is off, also after a panic.
-    async fn take<T>(self, evaluate: impl Future<Output = T>) -> T {
-        match self {
-            Self::Any => evaluate.await,
-            Self::Shared(turns) => {
-                let _turn = turns.read_owned().await;
-                evaluate.await
-            }
-            Self::Alone(turns, alone) => {
-                let _turn = turns.write_owned().await;
-                let result = AssertUnwindSafe(evaluate).catch_unwind().await;
-                alone.over().await;
-                result.unwrap_or_else(|panic| resume_unwind(panic))
-            }
-        }
     }
 }
 

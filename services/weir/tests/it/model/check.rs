@@ -171,7 +171,9 @@ pub(crate) async fn everything(
     for row in rows {
         conflict(model, &names, row)?;
     }
-    works(service, before, model, &names).await?;
+    if model.works != before.works {
+        works(service, Some(before), model, &names).await?;
+    }
     Ok(names)
 }
 
@@ -249,9 +251,10 @@ pub(crate) fn missing(
     same(&format!("{what}: missing field"), &seen, &field)
 }
 
-async fn works(
+/// Compares all Works, and the inputs of those that are not as they were before.
+pub(crate) async fn works(
     service: &Service<'_>,
-    before: &World,
+    before: Option<&World>,
     model: &World,
     names: &Names,
 ) -> Result<(), Difference> {
@@ -267,7 +270,7 @@ async fn works(
             .find(|w| w.work == *uid)
             .ok_or_else(|| format!("work {number} is not listed"))?;
         compare_work(&format!("work {number}"), seen, work)?;
-        if before.works.get(number) != Some(work) {
+        if before.and_then(|b| b.works.get(number)) != Some(work) {
             inputs(service, number, work, names).await?;
         }
     }
@@ -298,7 +301,7 @@ fn compare_work(what: &str, seen: &types::Work, model: &Work) -> Result<(), Diff
 }
 
 /// Compares a Work's inputs, in queue order.
-pub(crate) async fn inputs(
+async fn inputs(
     service: &Service<'_>,
     number: WorkNo,
     work: &Work,

@@ -189,7 +189,7 @@ fn draft() -> impl Strategy<Value = Draft> {
 fn action() -> impl Strategy<Value = Action> {
     let (scope, pick) = (0..3_u8, any::<u8>());
     prop_oneof![
-        24 => (scope.clone(), draft()).prop_map(|(scope, event)| Action::Publish { scope, event }),
+        30 => (scope.clone(), draft()).prop_map(|(scope, event)| Action::Publish { scope, event }),
         6 => (scope.clone(), vec(draft(), 2..=4))
             .prop_map(|(scope, events)| Action::Batch { scope, events }),
         10 => (scope, prop_oneof![3 => Just(0_u8), 1 => 1..3_u8])

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tonic::Status;
-use weir_proto::types::v1::{InputState, Lease};
+use weir_proto::types::v1::{InputState, Lease, WorkState};
 
 use super::check::{self, Difference, Names, same};
 use super::config::{SCOPES, Tree};
@@ -14,7 +14,7 @@ use super::oracle::outcomes;
 use super::plan::{Action, Case, Config, Datum, Draft, key};
 use super::service::{Item, Service, reason};
 use super::works::Claimable;
-use super::world::{Event, EventNo, Pending, Standing, WorkNo, World};
+use super::world::{Event, EventNo, Mark, Pending, Standing, WorkNo, World};
 use crate::support::{Weir, event};
 
 /// How far a history is.
@@ -25,11 +25,51 @@ pub(crate) struct Run<'a> {
     leases: BTreeMap<WorkNo, Lease>,
     patience: Duration,
     published: usize,
-    triples: usize,
+    tally: Tally,
 }
 
-/// Runs a history as a tenant of its own. Returns how many (configuration, state, event) triples were traced and then
-/// decided.
+/// What a history came across.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// How many (configuration, state, event) triples were traced and then decided.
+    pub(crate) triples: usize,
+    /// How often an event came to stand somewhere, by a word for it.
+    pub(crate) standings: BTreeMap<&'static str, usize>,
+}
+
+impl Tally {
+    /// Adds another.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.triples += other.triples;
+        for (word, count) in other.standings {
+            *self.standings.entry(word).or_default() += count;
+        }
+    }
+
+    fn count(&mut self, before: &World, now: &World) {
+        for (number, event) in now.events.iter().enumerate() {
+            if before.events.get(number).map(|e| &e.standing) != Some(&event.standing) {
+                *self.standings.entry(word(&event.standing)).or_default() += 1;
+            }
+        }
+    }
+}
+
+fn word(standing: &Standing) -> &'static str {
+    match standing {
+        Standing::Routed(record) => record.disposition.as_str_name(),
+        Standing::Pending(pending) => match &pending.mark {
+            Mark::None if pending.ties.is_empty() => "stands behind another",
+            Mark::None => "wants a key of an earlier one",
+            Mark::Backoff => "backs off",
+            Mark::Deferred(hold) if hold.behind => "deferred behind another",
+            Mark::Deferred(_) => "deferred",
+            Mark::Conflict(_) => "in conflict",
+        },
+    }
+}
+
+/// Runs a history as a tenant of its own.
 ///
 /// # Errors
 /// The first difference between service and model, with the action that showed it.
@@ -38,7 +78,7 @@ pub(crate) async fn run(
     tenant: &str,
     case: &Case,
     patience: Duration,
-) -> Result<usize, Difference> {
+) -> Result<Tally, Difference> {
     let tree = Tree {
         scopes: case.scopes,
         deep: case.deep,
@@ -57,7 +97,7 @@ pub(crate) async fn run(
         leases: BTreeMap::new(),
         patience,
         published: 0,
-        triples: 0,
+        tally: Tally::default(),
     };
     let first = case.registered.map(|caps| Action::Register {
         executor: super::plan::Executor::E,
@@ -70,10 +110,8 @@ pub(crate) async fn run(
             .await
             .map_err(|difference| format!("{difference}\nat {at}: {action:?}"))?;
     }
-    for (number, work) in run.world.works.iter().enumerate() {
-        check::inputs(&run.service, number, work, &run.names).await?;
-    }
-    Ok(run.triples)
+    check::works(&run.service, None, &run.world, &run.names).await?;
+    Ok(run.tally)
 }
 
 fn said(call: &'static str) -> impl Fn(Status) -> Difference {
@@ -165,6 +203,7 @@ impl Run<'_> {
             })
             .await;
         if let Some((world, names)) = agreed.filter(|_| met) {
+            self.tally.count(&before, &world);
             (self.world, self.names) = (world, names);
             return Ok(());
         }
@@ -237,7 +276,7 @@ impl Run<'_> {
             let done = self.service.standing(&uid).await;
             let effect = trace.effect.as_ref().ok_or("the trace has no effect")?;
             agree(effect, &done.map_err(said("GetRoute"))?)?;
-            self.triples += 1;
+            self.tally.triples += 1;
         }
         Ok(())
     }
@@ -381,9 +420,7 @@ impl Run<'_> {
     }
 
     async fn let_go(&mut self, pick: u8) -> Result<(), Difference> {
-        let is_held = |w: &WorkNo| {
-            self.world.works[*w].state == weir_proto::types::v1::WorkState::Held
-        };
+        let is_held = |w: &WorkNo| self.world.works[*w].state == WorkState::Held;
         let held: Vec<WorkNo> = (0..self.world.works.len()).filter(is_held).collect();
         let Some(work) = usize::from(pick).checked_rem(self.world.works.len()) else {
             return Ok(());
@@ -394,7 +431,10 @@ impl Run<'_> {
         };
         let before = self.world.clone();
         let answer = self.service.let_go(&self.names.works[work]).await;
-        let refusal = held.is_empty().then_some("WORK_NOT_HELD");
+        let refusal = match &self.world.works[work] {
+            w if w.is_terminal() => Some("WORK_TERMINAL"),
+            w => (w.state != WorkState::Held).then_some("WORK_NOT_HELD"),
+        };
         if refused("ReleaseWork", answer, refusal)?.is_some() {
             self.world.let_go(work);
         }

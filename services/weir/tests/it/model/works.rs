@@ -27,7 +27,7 @@ impl World {
             return Claimable::Refused("BINDING_NOT_FOUND");
         };
         let Some(executor) = settings.executor else {
-            return Claimable::Refused("BINDING_QUEUE_ONLY");
+            return Claimable::Refused("EXECUTOR_NOT_REGISTERED");
         };
         if !self.registered.contains_key(&executor) {
             return Claimable::Refused("EXECUTOR_NOT_REGISTERED");

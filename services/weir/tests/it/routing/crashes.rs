@@ -14,6 +14,14 @@ use crate::support::{Weir, event};
 /// Longer than a silent replica counts as live.
 const DEAD: Duration = Duration::from_secs(31);
 
+/// Handlers have time, so that a slow machine is no timeout.
+fn patient() -> String {
+    SCRIPTED.replace(
+        "handler: { rust: scripted },",
+        "handler: { rust: scripted }, timeout: 60s,",
+    )
+}
+
 /// Leaves the claim of a replica that was last seen before the one under test started, and is dead after [`DEAD`]:
 /// until then nobody knows.
 async fn claimed(weir: &Weir, seqs: &[i64], alone: Option<i64>) {
@@ -77,7 +85,7 @@ async fn no_claim_is_left(weir: &Weir) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r21_what_asks_handlers_is_claimed_before_and_taken_off_by_the_commit() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let script = &weir.handlers.script;
     script.close("hangs");
     let uid = publish(&weir, "hangs", "x", "{}", &["a"]).await;
@@ -103,7 +111,7 @@ async fn r21_what_asks_handlers_is_claimed_before_and_taken_off_by_the_commit() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r21_expressions_claim_nothing() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     // Whoever writes a claim fails.
     sqlx::raw_sql(
         "CREATE FUNCTION weir.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'a claim'; END $$; \
@@ -120,7 +128,7 @@ async fn r21_expressions_claim_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r21_events_of_a_dead_replicas_claim_are_kept_off_and_then_decided_alone_one_by_one() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let script = &weir.handlers.script;
     claimed(&weir, &[1, 2, 3], None).await;
     let mut suspects = Vec::new();
@@ -184,7 +192,7 @@ async fn r21_events_of_a_dead_replicas_claim_are_kept_off_and_then_decided_alone
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r21_the_third_crash_alone_is_a_failure_and_a_reroute_forgets_all_of_them() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let script = &weir.handlers.script;
     script.say("poison", [Say::Match]);
     claimed(&weir, &[1, 2], Some(1)).await;
@@ -226,7 +234,7 @@ async fn r21_the_third_crash_alone_is_a_failure_and_a_reroute_forgets_all_of_the
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r23_crashes_are_given_up_by_count_and_window() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let script = &weir.handlers.script;
     claimed(&weir, &[1], Some(1)).await;
     let uid = publish(&weir, "poison", "x", "{}", &["p"]).await;
@@ -263,7 +271,7 @@ async fn r23_crashes_are_given_up_by_count_and_window() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r21_a_claim_of_a_live_replica_counts_nothing() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     claimed(&weir, &[1, 2], Some(1)).await;
     // It beats on.
     sqlx::query("UPDATE weir.replica SET seen_at = weir.clock() + interval '1 h' WHERE handlers = '{}' AND tenant_id = 0")

@@ -134,6 +134,14 @@ fn json() -> impl Strategy<Value = String> {
     })
 }
 
+fn size(data: &Data) -> usize {
+    match data {
+        Data::TextData(text) => text.len(),
+        Data::BinaryData(bytes) => bytes.len(),
+        Data::ProtoData(_) => 0,
+    }
+}
+
 /// Payloads with a name each.
 fn awkward() -> Vec<(String, Option<Data>)> {
     let mut out: Vec<(String, Option<Data>)> = Vec::new();
@@ -344,9 +352,13 @@ async fn r50_whatever_is_accepted_is_decided_and_kept_as_it_was() {
     let weir = Weir::with(&config()).await;
     panics();
     let kinds = kinds();
+    // What is large goes where it is looked at as a whole, and to the handler: the others do not read more of it.
+    let of_large = ["size", "contains", "matches", "whole", "declined", "fails"];
     let all = awkward().into_iter().flat_map(|(name, data)| {
-        let of = move |kind: &&'static str| (name.clone(), *kind, data.clone());
-        kinds.iter().map(of).collect::<Vec<_>>()
+        let large = data.as_ref().is_some_and(|d| size(d) > 100_000);
+        let of = |kind: &&'static str| (name.clone(), *kind, data.clone());
+        let asked = kinds.iter().filter(|k| !large || of_large.contains(k));
+        asked.map(of).collect::<Vec<_>>()
     });
     all_survive(&weir, all.collect()).await;
     weir.stop().await;
@@ -369,7 +381,7 @@ async fn r50_arbitrary_json_is_decided_and_kept_as_it_was() {
         };
         Some(data)
     };
-    let all = kinds().into_iter().cycle().enumerate().take(400);
+    let all = kinds().into_iter().cycle().enumerate().take(300);
     let all = all
         .map(|(i, kind)| (i.to_string(), kind, draw(i)))
         .collect();

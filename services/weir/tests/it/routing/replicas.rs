@@ -19,7 +19,7 @@ scopes:
   - name: s
     bindings: { b: { executor: e } }
     routes:
-      - { slot: scripted, handler: { rust: scripted }, binding: b }
+      - { slot: scripted, handler: { rust: scripted }, binding: b, timeout: 60s }
       - { slot: ghost, handler: { rust: ghost }, binding: b }
 "#;
 
@@ -109,7 +109,12 @@ async fn the_status_names_each_live_replica_and_what_it_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r23_a_replica_without_the_handler_leaves_the_event_to_one_that_has_it() {
-    let weir = Weir::with_only(SCRIPTED, &[]).await;
+    // A slow machine is no timeout.
+    let config = SCRIPTED.replace(
+        "handler: { rust: scripted },",
+        "handler: { rust: scripted }, timeout: 60s,",
+    );
+    let weir = Weir::with_only(&config, &[]).await;
     let second = weir.another_with(&["scripted"]).await;
     run(&weir, 1, 2).await;
     let script = &weir.handlers.script;
