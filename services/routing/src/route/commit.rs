@@ -4,7 +4,7 @@
 mod wins;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sqlx::Row as _;
@@ -110,7 +110,7 @@ impl CommitGroups<'_> {
             .filter(|(i, _)| results[*i] == Commit::Done)
     }
 
-    /// Somebody else routed, skipped or took one of its rows.
+    /// Somebody else routed, skipped or took one of its rows, or counted or forgot its failures.
     async fn drop_missing(&self, tx: &mut Tx<'_>, results: &mut [Commit]) -> Result<(), Error> {
         let mut seqs: Vec<i64> = self
             .groups
@@ -118,15 +118,20 @@ impl CommitGroups<'_> {
             .flat_map(|g| g.rows.iter().map(|r| r.seq))
             .collect();
         seqs.sort_unstable();
-        let standing: Vec<i64> = sqlx::query_scalar(include_str!("sql/lock_pending.sql"))
+        let standing: Vec<(i64, i16)> = sqlx::query_as(include_str!("sql/lock_pending.sql"))
             .bind(self.generation.tenant.0)
             .bind(self.scope.0)
             .bind(&seqs)
             .fetch_all(tx.conn())
             .await?;
-        let standing: HashSet<i64> = standing.into_iter().collect();
+        let standing: HashMap<i64, i16> = standing.into_iter().collect();
         for (i, group) in self.groups.iter().enumerate() {
-            if !group.rows.iter().all(|r| standing.contains(&r.seq)) {
+            let stands = |(row, fate): (&PendingRow, &Fate)| {
+                // A failure is counted on top of those that it knew: who counted or forgot some meanwhile wins.
+                let counted = standing.get(&row.seq);
+                counted.is_some_and(|n| *n == row.failures || !fate.counts())
+            };
+            if !group.rows.iter().zip(&group.fates).all(stands) {
                 results[i] = Commit::Lost(Vec::new());
             }
         }

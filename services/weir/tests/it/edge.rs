@@ -547,7 +547,14 @@ fn naming(descriptor: &MessageDescriptor, id: &str) -> Option<DynamicMessage> {
             }
             ("conditions", Kind::Message(condition)) => {
                 let mut condition = DynamicMessage::new(condition);
-                condition.set_field_by_name("ended_work", text(id));
+                let own = condition
+                    .descriptor()
+                    .get_field_by_name("own_input")
+                    .expect("in the contracts");
+                let Kind::Message(nothing) = own.kind() else {
+                    panic!("`own_input` is a message");
+                };
+                condition.set_field(&own, Value::Message(DynamicMessage::new(nothing)));
                 Value::List(vec![Value::Message(condition)])
             }
             ("reason" | "type" | "name", Kind::String) => text("test"),

@@ -74,7 +74,10 @@ impl Handler for Choosy {
 /// is done with it then.
 #[tokio::test(flavor = "multi_thread")]
 async fn r01_to_r31_the_service_agrees_with_the_model_on_generated_histories() {
-    let (first, cases) = (setting("WEIR_MODEL_SEED", 1), setting("WEIR_MODEL_CASES", CASES));
+    let (first, cases) = (
+        setting("WEIR_MODEL_SEED", 1),
+        setting("WEIR_MODEL_CASES", CASES),
+    );
     let weir = slow().await;
     let began = Instant::now();
     let mut runs = futures::stream::iter(first..first + cases)

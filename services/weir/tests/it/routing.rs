@@ -6,6 +6,7 @@ mod candidate;
 mod checks;
 mod cited;
 mod conflict;
+mod counting;
 mod crashes;
 mod crowd;
 mod data;

@@ -275,7 +275,12 @@ async fn a_port_that_is_taken_starts_nothing() {
 
 #[tokio::test]
 async fn o07_a_process_without_a_health_port_has_its_pages_at_its_edge() {
-    let page = || Router::new().route("/health/handlers", axum::routing::get(async || "none"));
+    let page = || {
+        Router::new().route(
+            "/health/handlers",
+            axum::routing::get(async || "no handlers"),
+        )
+    };
     let components = || {
         vec![
             Component::new("routing").health_http(page()),
@@ -286,16 +291,13 @@ async fn o07_a_process_without_a_health_port_has_its_pages_at_its_edge() {
         health_listen: None,
         ..ServeOptions::local()
     };
-    for (options, at_the_edge) in [
-        (alone, "HTTP/1.1 200"),
-        (ServeOptions::local(), "HTTP/1.1 4"),
-    ] {
+    for (options, at_the_edge) in [(alone, true), (ServeOptions::local(), false)] {
         let running = Running::start(components(), options).await.expect("starts");
         let answer = get(Some(running.addr()), "/health/handlers").await;
-        assert!(answer.starts_with(at_the_edge), "{answer}");
+        assert_eq!(answer.ends_with("no handlers"), at_the_edge, "{answer}");
         if running.health_addr().is_some() {
             let answer = get(running.health_addr(), "/health/handlers").await;
-            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            assert!(answer.ends_with("no handlers"), "{answer}");
         }
         running.stop().await;
     }

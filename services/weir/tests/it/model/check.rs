@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_proto::types::v1::{
-    self as types, Disposition, PendingState, RouteRecord, WorkState,
-};
+use weir_proto::types::v1::{self as types, Disposition, PendingState, RouteRecord, WorkState};
 
 use super::config::SCOPES;
 use super::plan;
@@ -67,7 +65,9 @@ pub(crate) fn reason(what: &str, service: &str, model: Reason) -> Result<(), Dif
     if as_said {
         return Ok(());
     }
-    Err(format!("{what}: reason: service {service:?}, model {model:?}"))
+    Err(format!(
+        "{what}: reason: service {service:?}, model {model:?}"
+    ))
 }
 
 /// Compares the undecided events, but for names of Works that are not known yet.
@@ -186,7 +186,11 @@ fn conflict(model: &World, names: &Names, row: &Undecided) -> Result<(), Differe
     };
     let service: BTreeSet<&str> = row.conflict_works.iter().map(String::as_str).collect();
     let works: BTreeSet<&str> = works.iter().map(|w| names.work(Some(*w))).collect();
-    same(&format!("event {number}: conflicting works"), &service, &works)
+    same(
+        &format!("event {number}: conflicting works"),
+        &service,
+        &works,
+    )
 }
 
 /// Compares a route record (rules r12, r13).
@@ -224,7 +228,11 @@ fn compare_record(
         &seen.generation,
         &model.generation,
     )?;
-    same(&format!("{what}: attempts"), &seen.attempts, &model.attempts)?;
+    same(
+        &format!("{what}: attempts"),
+        &seen.attempts,
+        &model.attempts,
+    )?;
     reason(what, &seen.reason, model.reason)?;
     let failed = model.disposition == Disposition::Failed;
     same(
@@ -287,7 +295,11 @@ fn compare_work(what: &str, seen: &types::Work, model: &Work) -> Result<(), Diff
     let keys: Vec<&str> = seen.keys.iter().map(String::as_str).collect();
     let owned: Vec<&str> = model.keys.iter().map(String::as_str).collect();
     same(&format!("{what}: keys"), &keys, &owned)?;
-    same(&format!("{what}: attempts"), &seen.attempts, &model.attempts)?;
+    same(
+        &format!("{what}: attempts"),
+        &seen.attempts,
+        &model.attempts,
+    )?;
     if !model.is_terminal() {
         same(&format!("{what}: tries"), &seen.tries, &model.tries)?;
         let open = i64::try_from(model.open_inputs()).expect("few");

@@ -88,11 +88,9 @@ impl Cond {
 }
 
 fn in_state(seen: Seen, facts: Facts<'_>) -> Value {
-    facts
-        .state
-        .map_or(Value::Missing("work.state"), |s| {
-            Value::Is(s == seen.word())
-        })
+    facts.state.map_or(Value::Missing("work.state"), |s| {
+        Value::Is(s == seen.word())
+    })
 }
 
 /// The logic of CEL: `absorbing` on one side is the result whatever the other side says; else an error wins.

@@ -39,10 +39,7 @@ pub(crate) fn foresee(world: &World, event: &Event) -> Foreseen {
         let routes = world.effective(event.scope).routes;
         return Foreseen {
             works,
-            ..plain(
-                EffectKind::Conflict,
-                routes.iter().map(bypassed).collect(),
-            )
+            ..plain(EffectKind::Conflict, routes.iter().map(bypassed).collect())
         };
     }
     let work = works.first().map(|w| &world.works[*w]);
@@ -222,7 +219,11 @@ pub(crate) fn agree(trace: &Traced, done: &GetRouteResponse) -> Result<(), Diffe
         same("decision and trace: work", &record.work, &trace.work)?;
     }
     same("decision and trace: route", &record.route, &trace.route)?;
-    same("decision and trace: binding", &record.binding, &trace.binding)?;
+    same(
+        "decision and trace: binding",
+        &record.binding,
+        &trace.binding,
+    )?;
     same(
         "decision and trace: policy",
         &record.policy(),
@@ -251,11 +252,7 @@ fn pending_agrees(trace: &Traced, pending: &types::Pending) -> Result<(), Differ
                 &works,
                 &BTreeSet::from([&trace.work]),
             )?;
-            same(
-                "decision and trace: reason",
-                &pending.reason,
-                &trace.reason,
-            )
+            same("decision and trace: reason", &pending.reason, &trace.reason)
         }
         _ => same(
             "decision and trace: error",

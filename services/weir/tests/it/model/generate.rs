@@ -17,15 +17,20 @@ const REST: u8 = 9;
 /// A history.
 pub(crate) fn case() -> impl Strategy<Value = Case> {
     let registered = prop_oneof![1 => Just(None), 9 => caps().prop_map(Some)];
-    (1..=3_usize, any::<bool>(), config(), registered, vec(action(), 5..=30)).prop_map(
-        |(scopes, deep, config, registered, actions)| Case {
+    (
+        1..=3_usize,
+        any::<bool>(),
+        config(),
+        registered,
+        vec(action(), 5..=30),
+    )
+        .prop_map(|(scopes, deep, config, registered, actions)| Case {
             scopes,
             deep,
             config,
             registered,
             actions,
-        },
-    )
+        })
 }
 
 fn config() -> impl Strategy<Value = Config> {
@@ -53,13 +58,16 @@ fn config() -> impl Strategy<Value = Config> {
 
 fn scope(routes: usize) -> impl Strategy<Value = Scope> {
     let bindings = vec((0..3_u8, binding()), 0..=2);
-    (bindings, vec(route(0..5_u8), 0..=routes), weighted(0.25, source())).prop_map(
-        |(bindings, routes, source)| Scope {
+    (
+        bindings,
+        vec(route(0..5_u8), 0..=routes),
+        weighted(0.25, source()),
+    )
+        .prop_map(|(bindings, routes, source)| Scope {
             bindings: bindings.into_iter().collect::<BTreeMap<_, _>>(),
             routes,
             source,
-        },
-    )
+        })
 }
 
 fn binding() -> impl Strategy<Value = Binding> {

@@ -26,7 +26,10 @@ impl Oracle {
 
     /// The next script, until all were tried.
     fn next(self) -> Option<Self> {
-        let last = self.asked.iter().rposition(|(answer, among)| answer + 1 < *among)?;
+        let last = self
+            .asked
+            .iter()
+            .rposition(|(answer, among)| answer + 1 < *among)?;
         let mut script: Vec<usize> = self.asked[..=last].iter().map(|a| a.0).collect();
         script[last] += 1;
         Some(Self {

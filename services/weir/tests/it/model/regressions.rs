@@ -2,3 +2,38 @@
 //! history in the form that stands here, already shrunk.
 
 use super::replay;
+
+/// The model took every Work that is not held for one that has not ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn l14_an_ended_work_is_not_let_go() {
+    replay(
+        r#"{"scopes":1,"deep":false,"config":{"scopes":[
+            {"bindings":{"0":{"executor":"E","claims":{"inject":true,"interrupt":true},"max_attempts":2}},
+             "routes":[{"slot":9,"disabled":false,"asks":{"When":"Always"},"binding":0,"policy":"Queue",
+                        "fallback":null,"attach":null}],
+             "source":null},
+            {"bindings":{},"routes":[],"source":null},
+            {"bindings":{},"routes":[],"source":null}]},
+        "registered":{"inject":true,"interrupt":true},
+        "actions":[
+            {"Publish":{"scope":1,"event":{"kind":"A","n":null,"k":null,"keys":[],"target":null}}},
+            {"Cancel":{"pick":188}},
+            {"LetGo":{"pick":110}}]}"#,
+    )
+    .await;
+}
+
+/// The model had another name for the refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn l01_a_binding_without_executor_is_not_claimed() {
+    replay(
+        r#"{"scopes":1,"deep":false,"config":{"scopes":[
+            {"bindings":{"2":{"executor":null,"claims":{"inject":false,"interrupt":true},"max_attempts":2}},
+             "routes":[],"source":null},
+            {"bindings":{},"routes":[],"source":null},
+            {"bindings":{},"routes":[],"source":null}]},
+        "registered":null,
+        "actions":[{"Claim":{"scope":1,"binding":2}}]}"#,
+    )
+    .await;
+}

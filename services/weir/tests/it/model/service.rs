@@ -42,6 +42,12 @@ const PASS_EVENTS: &str = "UPDATE weir.pending SET first_failed_at = first_faile
 const PASS_WORKS: &str = "UPDATE weir.ready SET lease_until = '-infinity' \
       WHERE owner = '' AND tenant_id = (SELECT tenant_id FROM weir.tenant WHERE name = $1)";
 
+/// What is still undecided when a history ends would be looked at for ever.
+const RETIRE: [&str; 2] = [
+    "DELETE FROM weir.pending WHERE tenant_id = (SELECT tenant_id FROM weir.tenant WHERE name = $1)",
+    "DELETE FROM weir.pending_key WHERE tenant_id = (SELECT tenant_id FROM weir.tenant WHERE name = $1)",
+];
+
 /// A tenant of the service.
 pub(crate) struct Service<'a> {
     weir: &'a Weir,
@@ -327,7 +333,16 @@ impl<'a> Service<'a> {
 
     /// Lets four minutes pass for what this tenant waits for.
     pub(crate) async fn pass_time(&self) {
-        for statement in [PASS_EVENTS, PASS_WORKS] {
+        self.execute([PASS_EVENTS, PASS_WORKS]).await;
+    }
+
+    /// Leaves nothing to do for this tenant.
+    pub(crate) async fn retire(&self) {
+        self.execute(RETIRE).await;
+    }
+
+    async fn execute(&self, statements: [&'static str; 2]) {
+        for statement in statements {
             sqlx::query(statement)
                 .bind(&self.tenant)
                 .execute(self.weir.db.pool())

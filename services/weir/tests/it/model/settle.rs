@@ -3,6 +3,8 @@
 //! The rules fix the order among events that depend on each other, and no other. What that leaves open is asked of
 //! an [`Oracle`]; the service may do what one of its answers leads to.
 
+mod finish;
+
 use std::collections::BTreeSet;
 
 use weir_proto::types::v1::{Disposition, InputState, WorkState};
@@ -11,12 +13,7 @@ use super::config::SCOPES;
 use super::decide::{Effect, Selected, decide};
 use super::oracle::Oracle;
 use super::plan::Policy;
-use super::world::{
-    EventNo, Hold, Input, Mark, Pending, Reason, Record, Standing, Work, WorkNo, World,
-};
-
-/// Failures after which routing can give up, and the minutes that must have passed.
-const GIVES_UP: (i32, u32) = (5, 15);
+use super::world::{EventNo, Hold, Input, Mark, Pending, Record, Work, WorkNo, World};
 
 /// What ties two events together: a Work, or a key that nobody owns.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -342,70 +339,6 @@ impl Pass<'_> {
             running: None,
         });
         self.world.works.len() - 1
-    }
-
-    /// All that is no input.
-    fn finish(&mut self, event: EventNo, work: Option<WorkNo>, effect: Effect) -> Came {
-        let plain = |disposition, reason| Record {
-            disposition,
-            work,
-            slot: None,
-            binding: None,
-            policy: None,
-            reason: Reason::Word(reason),
-            refusals: Vec::new(),
-            attempts: 0,
-            generation: self.world.generation,
-        };
-        let record = match effect {
-            Effect::Drop(selected) => self.selected(Disposition::Drop, work, &selected),
-            Effect::Unmatched(refusals) => Record {
-                refusals,
-                ..plain(Disposition::Unmatched, "no_match")
-            },
-            Effect::Terminal => plain(Disposition::Terminal, "terminal"),
-            Effect::Failed { slot, code } => {
-                let pending = self.world.events[event].pending_mut();
-                pending.failures += 1;
-                let (failures, minutes) = (pending.failures, *pending.minutes.get_or_insert(0));
-                let gives_up = failures >= GIVES_UP.0 && minutes >= GIVES_UP.1;
-                if code == "handler_failed" && !gives_up {
-                    self.mark(event, Mark::Backoff);
-                    return Came::Stopped;
-                }
-                Record {
-                    slot: Some(slot),
-                    attempts: failures,
-                    ..plain(Disposition::Failed, code)
-                }
-            }
-            Effect::Input(_) | Effect::Deferred => unreachable!("these are handled before"),
-        };
-        self.record(event, record);
-        Came::Out
-    }
-
-    fn selected(
-        &self,
-        disposition: Disposition,
-        work: Option<WorkNo>,
-        selected: &Selected,
-    ) -> Record {
-        Record {
-            disposition,
-            work,
-            slot: Some(selected.slot),
-            binding: None,
-            policy: Some(selected.policy),
-            reason: selected.reason,
-            refusals: Vec::new(),
-            attempts: 0,
-            generation: self.world.generation,
-        }
-    }
-
-    fn record(&mut self, event: EventNo, record: Record) {
-        self.world.events[event].standing = Standing::Routed(record);
     }
 
     /// Completes each ready Work that has nothing left (rule l06). Whether a conflicting event of it that is about to

@@ -65,7 +65,10 @@ impl World {
             max_attempts: i32::from(settings.max_attempts),
         });
         let mut presented = Vec::new();
-        let queued = w.inputs.iter_mut().filter(|i| i.state == InputState::Queued);
+        let queued = w
+            .inputs
+            .iter_mut()
+            .filter(|i| i.state == InputState::Queued);
         for input in queued.take_while(|i| i.binding == binding) {
             input.state = InputState::Presented;
             presented.push(input.event);
@@ -75,16 +78,14 @@ impl World {
 
     /// The undecided event that refuses a Complete, if there is one (rule l06).
     pub(crate) fn refuses_complete(&self, work: WorkNo) -> bool {
-        self.unrouted(work).any(|p| {
-            !matches!(p.mark, Mark::Conflict(_) | Mark::Deferred(_))
-        })
+        self.unrouted(work)
+            .any(|p| !matches!(p.mark, Mark::Conflict(_) | Mark::Deferred(_)))
     }
 
     /// Undecided events that belong to a Work.
     fn unrouted(&self, work: WorkNo) -> impl Iterator<Item = &Pending> {
-        let of_it = move |e: &&Event| {
-            e.scope == self.works[work].scope && self.targets(e).contains(&work)
-        };
+        let of_it =
+            move |e: &&Event| e.scope == self.works[work].scope && self.targets(e).contains(&work);
         self.events
             .iter()
             .filter(|e| e.pending().is_some())
@@ -258,9 +259,8 @@ impl World {
             return Err("ALREADY_ROUTED");
         }
         let original = self.events[event].copy_of.unwrap_or(event);
-        let live = |e: &EventNo| {
-            self.events[*e].copy_of == Some(original) && !self.came_to_nothing(*e)
-        };
+        let live =
+            |e: &EventNo| self.events[*e].copy_of == Some(original) && !self.came_to_nothing(*e);
         if (0..self.events.len()).any(|e| live(&e)) {
             return Err("ALREADY_REROUTED");
         }

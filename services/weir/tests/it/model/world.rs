@@ -183,9 +183,8 @@ impl World {
 
     /// The undecided events of a scope, in order.
     pub(crate) fn pending(&self, scope: usize) -> Vec<EventNo> {
-        let pending = |e: &EventNo| {
-            self.events[*e].scope == scope && self.events[*e].pending().is_some()
-        };
+        let pending =
+            |e: &EventNo| self.events[*e].scope == scope && self.events[*e].pending().is_some();
         (0..self.events.len()).filter(pending).collect()
     }
 
@@ -198,10 +197,7 @@ impl World {
 
     /// The Works that an event belongs to: those it names and those that own its keys (rule r05).
     pub(crate) fn targets(&self, event: &Event) -> BTreeSet<WorkNo> {
-        let owners = event
-            .keys
-            .iter()
-            .filter_map(|k| self.owner(event.scope, k));
+        let owners = event.keys.iter().filter_map(|k| self.owner(event.scope, k));
         event.target.into_iter().chain(owners).collect()
     }
 

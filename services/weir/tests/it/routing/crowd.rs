@@ -6,7 +6,7 @@ use weir_proto::lifecycle::v1 as lifecycle;
 use weir_proto::routing::v1 as routing;
 use weir_proto::types::v1::{Acceptance, Disposition, WorkState};
 
-use super::arrange::{ALL, SCRIPTED, decided, hanging, read};
+use super::arrange::{ALL, decided, hanging, patient, read};
 use super::script::Say;
 use crate::outside::refusal;
 use crate::support::{Weir, event};
@@ -120,7 +120,7 @@ async fn worker(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r04_a_hundred_works_but_one_finish_while_its_handler_hangs() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     weir.register(&ALL).await;
     let second = weir.another().await;
     let script = &weir.handlers.script;

@@ -8,14 +8,15 @@ use weir_proto::lifecycle::v1::FailureKind;
 use weir_proto::types::v1::{Disposition, PendingState, WorkState};
 
 use super::arrange::{
-    ALL, SCRIPTED, cancel, decided, fail, hanging_in, publish, read, renew, running, stands,
+    ALL, SCRIPTED, cancel, decided, fail, hanging_in, patient, publish, read, renew, running,
+    stands,
 };
 use super::script::Say;
 use crate::support::{Replica, Weir};
 
 /// Two replicas with the executor registered.
 async fn two() -> (Weir, Replica) {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     weir.register(&ALL).await;
     let second = weir.another().await;
     (weir, second)
@@ -73,11 +74,11 @@ async fn r15_a_work_completed_mid_decision_takes_nothing() {
     stands(&weir, &torn, PendingState::Conflict).await;
     weir.handlers.script.say("torn", [Say::Match]);
     weir.handlers.script.close("torn");
-    let asks = SCRIPTED.replace(
+    let asks = patient().replace(
         "{ slot: attach, when: 'event.type == \"attach\"', binding: b, attach: ['event.data.key'] }",
-        "{ slot: attach, handler: { rust: scripted }, binding: b }",
+        "{ slot: attach, handler: { rust: scripted }, timeout: 60s, binding: b }",
     );
-    assert_ne!(asks, SCRIPTED);
+    assert_ne!(asks, patient());
     weir.apply(&asks, 1).await;
     hanging_in(&weir, 2, "torn").await;
     let state = weir

@@ -7,7 +7,7 @@ use sqlx::AssertSqlSafe;
 use weir_proto::types::v1::{Disposition, PendingState};
 
 use super::arrange::{
-    ALL, SCRIPTED, decided, hanging_in, publish, publish_together, read, renew, running, stands,
+    ALL, decided, hanging_in, patient, publish, publish_together, read, renew, running, stands,
     untouched,
 };
 use super::script::Say;
@@ -36,7 +36,7 @@ async fn commit_twice(weir: &Weir, id: &str, uid: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r01_two_replicas_that_evaluated_the_same_events_write_each_effect_once() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     weir.register(&ALL).await;
     let second = weir.another().await;
     let script = &weir.handlers.script;
@@ -95,7 +95,7 @@ async fn r01_two_replicas_that_evaluated_the_same_events_write_each_effect_once(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r08_a_backlog_in_evaluation_everywhere_joins_the_work_that_gets_its_key() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let second = weir.another().await;
     let script = &weir.handlers.script;
     let work = weir.routed("w", "start", &["k"]).await.work;
@@ -144,7 +144,7 @@ async fn r08_a_backlog_in_evaluation_everywhere_joins_the_work_that_gets_its_key
 /// key. What the first replica says of it at last is about a state that is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn r08_earlier_input_joins_while_another_replica_still_evaluates_it() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let second = weir.another().await;
     let script = &weir.handlers.script;
     let work = weir.routed("w", "start", &["k"]).await.work;
@@ -185,7 +185,7 @@ async fn r08_earlier_input_joins_while_another_replica_still_evaluates_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r05_a_decision_is_a_conflict_when_another_work_got_its_key_meanwhile() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let second = weir.another().await;
     let script = &weir.handlers.script;
     let mut works = [
@@ -218,7 +218,7 @@ async fn r05_a_decision_is_a_conflict_when_another_work_got_its_key_meanwhile() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r01_a_configuration_published_mid_decision_decides_what_is_under_way() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let second = weir.another().await;
     let script = &weir.handlers.script;
     let work = weir.routed("w", "start", &["k"]).await.work;
@@ -233,11 +233,12 @@ async fn r01_a_configuration_published_mid_decision_decides_what_is_under_way() 
         hanging_in(&weir, 2, id).await;
     }
     // The handler's route is gone; what it was asked about goes elsewhere, under another name, or nowhere.
-    let slot = SCRIPTED
+    let before = patient();
+    let slot = before
         .lines()
         .find(|l| l.contains("slot: scripted"))
         .expect("it has one");
-    let next = SCRIPTED.replace(
+    let next = patient().replace(
         slot,
         r#"      - { slot: instead, when: 'event.type == "x"', binding: other }"#,
     );

@@ -1,17 +1,17 @@
-//! What fails.
+//! Failures that are counted while others count or forget them.
 
 use std::time::Duration;
 
 use weir_proto::types::v1::PendingState;
 
-use super::arrange::{SCRIPTED, hanging_in, publish, read, stands};
+use super::arrange::{hanging_in, patient, publish, read, stands};
 use super::script::Say;
 use crate::support::Weir;
 
 /// A decision made before another replica counted a failure says nothing about the count (rules r01, r21).
 #[tokio::test(flavor = "multi_thread")]
 async fn r21_a_late_failure_of_another_replica_takes_no_count_back() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let second = weir.another().await;
     let script = &weir.handlers.script;
     script.say("e", [Say::Fail]);
@@ -47,7 +47,7 @@ async fn r21_a_late_failure_of_another_replica_takes_no_count_back() {
 /// The same where an operator forgot the failures meanwhile (rule r31).
 #[tokio::test(flavor = "multi_thread")]
 async fn r31_a_late_failure_brings_forgotten_ones_not_back() {
-    let weir = Weir::with(SCRIPTED).await;
+    let weir = Weir::with(&patient()).await;
     let script = &weir.handlers.script;
     script.say("e", [Say::Fail]);
     let uid = publish(&weir, "e", "x", "{}", &["k"]).await;
