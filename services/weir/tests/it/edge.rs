@@ -545,15 +545,14 @@ fn naming(descriptor: &MessageDescriptor, id: &str) -> Option<DynamicMessage> {
                 emission.set_field_by_name("event", Value::Message(envelope));
                 Value::List(vec![Value::Message(emission)])
             }
-            ("conditions", Kind::Message(condition)) => {
-                let mut condition = DynamicMessage::new(condition);
-                let own = condition
-                    .descriptor()
+            ("conditions", Kind::Message(descriptor)) => {
+                let own = descriptor
                     .get_field_by_name("own_input")
                     .expect("in the contracts");
                 let Kind::Message(nothing) = own.kind() else {
                     panic!("`own_input` is a message");
                 };
+                let mut condition = DynamicMessage::new(descriptor);
                 condition.set_field(&own, Value::Message(DynamicMessage::new(nothing)));
                 Value::List(vec![Value::Message(condition)])
             }
