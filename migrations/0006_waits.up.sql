@@ -13,6 +13,8 @@ ALTER TABLE weir.wait
 -- How far the events of the scope were seen, in time: where reading goes on in the bodies.
 ALTER TABLE weir.wait_sub ADD COLUMN seen_at timestamptz NOT NULL DEFAULT '-infinity';
 
+-- A Work waits for one thing at a time.
+CREATE UNIQUE INDEX wait_open_key ON weir.wait (tenant_id, work_id) WHERE state = 1;
 CREATE INDEX wait_asked_idx ON weir.wait (tenant_id, work_id, n) WHERE state = 1 AND asked > checked;
 CREATE INDEX wait_due_idx ON weir.wait (tenant_id, due_at) WHERE state = 1 AND due_at IS NOT NULL;
 

@@ -9,7 +9,7 @@
 //!    ([`lock_scope_order`])
 //! 3. `pending` rows, by `seq`
 //! 4. `work` rows, by id
-//! 5. `ready` rows
+//! 5. `ready` rows, then `wait` rows, by Work and number
 //! 6. `causal_root`
 //! 7. `causal_bucket`, by root
 //! 8. event identities, sorted, one statement

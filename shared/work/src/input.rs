@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 use weir_kernel::{BindingId, EventUid, TenantId, WorkState};
 use weir_pg::Tx;
 
-use crate::{Error, Held, Locked};
+use crate::{Error, Held, Locked, ReadyRow, Work};
 
 /// An accepted event that becomes input.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +49,27 @@ pub async fn queue_input(
         .fetch_one(tx.conn())
         .await?;
     Ok(n)
+}
+
+/// Returns up to where the inputs of a Work are consumed once its attempt consumes what its claim presented: inputs
+/// that were taken out of order, and those bound to its wake, are passed over, so that what is over is not read again.
+///
+/// # Errors
+/// The database's.
+pub async fn consumed_after(
+    tx: &mut Tx<'_>,
+    tenant: TenantId,
+    work: &Work,
+    ready: &ReadyRow,
+) -> Result<i64, Error> {
+    let presented = work.consumed.max(ready.input_to);
+    Ok(sqlx::query_scalar(include_str!("sql/consumed_after.sql"))
+        .bind(tenant.0)
+        .bind(work.work_id.0)
+        .bind(presented)
+        .bind(work.last_input)
+        .fetch_one(tx.conn())
+        .await?)
 }
 
 /// Consumes injected inputs of a running attempt (rule l05): marks their intents acknowledged and the

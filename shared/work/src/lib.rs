@@ -24,7 +24,7 @@ mod wait;
 
 pub use attempt::{End, end_attempt, free_deferred};
 pub use error::Error;
-pub use input::{Queued, acknowledge, queue_input};
+pub use input::{Queued, acknowledge, consumed_after, queue_input};
 pub use lease::{Held, Lease, SharedLease, check_lease, require_lease, share_lease};
 pub use lock::{clock, lock, lock_one, lock_ready, lock_works};
 pub use park::{Bridge, Parked, Resume, WaitFor, due, lock_parking, park, resume};

@@ -43,6 +43,7 @@ use sqlx::types::Uuid;
 use weir_kernel::{BindingId, EventUid, ScopeId, TenantId, WorkId};
 use weir_pg::Tx;
 
+use crate::input::consumed_after;
 use crate::lock::{lock_ready, lock_works};
 use crate::queue::{park_settled, remaining};
 use crate::{Error, Locked, Work};
@@ -142,7 +143,7 @@ pub async fn park(
             what: "it is parked but was never claimed",
         });
     };
-    let consumed = locked.work.consumed.max(ready.input_to);
+    let consumed = consumed_after(tx, tenant, &locked.work, ready).await?;
     park_settled(tx, tenant, locked, consumed).await?;
     let since = since.map_or(claimed_at, |since| since.max(claimed_at));
     let c = Columns::of(&locked.work, conditions);

@@ -50,7 +50,8 @@ pub struct OpenWait {
     pub since: DateTime<Utc>,
     /// When it times out.
     pub due_at: Option<DateTime<Utc>>,
-    /// Trigger of the attempt that parked: parent of a bridge that no event won.
+    /// Trigger of the attempt that parked, or what that derives from when it is a bridge: parent of a bridge that no
+    /// event won.
     pub trigger: EventUid,
     /// How often a check was asked for.
     pub asked: i64,

@@ -27,6 +27,8 @@ use crate::route::view::{EventView, Hold, PendingRow};
 use crate::wait::check::Check;
 use waiting::Standing;
 
+pub(crate) use waiting::root_refusal;
+
 /// What becomes of one event of a group.
 #[derive(Debug, Clone)]
 pub enum Fate {
@@ -144,6 +146,8 @@ struct Overlay {
     uids: UidSource,
     wins: Option<Wins>,
     also: Vec<(WorkId, i32)>,
+    /// Waiting Works that a member would wake if the causal limits let it.
+    held_up: HashSet<WorkId>,
 }
 
 /// Evaluates a group. `events` has the members' events, `joins` the keys that tie members together, and `dry_run`
@@ -175,6 +179,7 @@ pub async fn evaluate(
         attached: BTreeMap::new(),
         wins: None,
         also: Vec::new(),
+        held_up: HashSet::new(),
     };
     let versions = overlay
         .snapshot
@@ -347,7 +352,7 @@ impl Overlay {
         }
         let mut context_only = None;
         if let Some(work) = targets.first().copied() {
-            match self.standing(context, generation, scope, row, work).await? {
+            match self.standing(context, generation, scope, row, event, work).await? {
                 Standing::Routes => {}
                 Standing::Context => context_only = Some(work),
                 Standing::Behind(n) if self.dry_run => {

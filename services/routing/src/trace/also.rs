@@ -8,7 +8,7 @@ use weir_work::{open_wait, wait_name};
 
 use crate::Error;
 use crate::generation::Generation;
-use crate::route::evaluate::{Evaluated, Fate};
+use crate::route::evaluate::{Evaluated, Fate, root_refusal};
 use crate::route::view::EventView;
 use crate::wait::check::{Check, Look, Own};
 
@@ -32,6 +32,10 @@ pub(super) async fn woken(
     scope: ScopeId,
     event: &EventView,
 ) -> Result<Vec<Woken>, Error> {
+    if root_refusal(generation, scope).is_some() {
+        // Nothing derives from what this scope accepts: those Works would be held.
+        return Ok(Vec::new());
+    }
     let rows = sqlx::query(include_str!("sql/subscribed.sql"))
         .bind(generation.tenant.0)
         .bind(scope.0)

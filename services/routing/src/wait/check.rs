@@ -14,6 +14,7 @@ use weir_work::{Condition, OpenWait};
 use crate::Error;
 use crate::generation::Generation;
 use crate::route::view::EventView;
+use crate::wait::wake::WOKEN;
 
 /// Events of one read of a scope: what it holds in memory.
 const WINDOW: i64 = 50;
@@ -70,8 +71,10 @@ impl What {
 pub enum Own {
     /// Looks them up.
     Stored,
-    /// This one, accepted then.
+    /// This one, accepted then: it is known to match, and what was accepted before it is decided.
     Deciding(EventUid, DateTime<Utc>),
+    /// This one, which nobody accepted: what was accepted before it may be undecided.
+    Tracing(DateTime<Utc>),
 }
 
 /// A subscription to the events of a scope, and how far it has seen.
@@ -156,10 +159,13 @@ impl Check {
             .fetch_one(&mut *conn)
             .await?;
         let mut best: Option<Winner> = None;
-        if self.wait.is_own() {
-            self.own(conn, generation, scope, own, &mut best).await?;
-        }
+        self.own(conn, generation, scope, own, &mut best).await?;
         self.ended(conn, generation, &mut best).await?;
+        for subscription in &self.subscriptions {
+            if let Some((at, uid)) = subscription.found {
+                consider(&mut best, at, What::Event(uid));
+            }
+        }
         for subscription in &mut self.subscriptions {
             let bound = best.as_ref().map(|w| w.at).into_iter().chain(until).min();
             let seen = subscription.scan(conn, generation, bound, windows).await?;
@@ -178,7 +184,36 @@ impl Check {
                 what: What::Timeout,
             });
         }
+        if let (Some(winner), Own::Stored) = (&mut best, own)
+            && let What::Event(uid) = winner.what
+            && self.is_own_pending(conn, generation, scope, uid).await?
+        {
+            winner.what = What::Unrouted(uid);
+        }
         Ok(best.map_or(Look::Open, Look::Won))
+    }
+
+    /// Says whether an event of the Work's own scope, accepted at `at`, wins by itself: any own input does, or it
+    /// matches a subscription.
+    #[must_use]
+    pub fn takes(&self, scope: ScopeId, event: &EventView, at: DateTime<Utc>) -> bool {
+        self.wait.is_own() || at >= self.wait.since && self.matches(scope, event)
+    }
+
+    async fn is_own_pending(
+        &self,
+        conn: &mut PgConnection,
+        generation: &Generation,
+        scope: ScopeId,
+        uid: EventUid,
+    ) -> Result<bool, Error> {
+        Ok(sqlx::query_scalar(include_str!("sql/own_pending.sql"))
+            .bind(generation.tenant.0)
+            .bind(scope.0)
+            .bind(work_marker(self.wait.work))
+            .bind(uid.0)
+            .fetch_one(conn)
+            .await?)
     }
 
     /// Says whether an event would match one of the subscriptions; for a trace of one that nobody published.
@@ -210,6 +245,14 @@ impl Check {
         own: Own,
         best: &mut Option<Winner>,
     ) -> Result<(), Error> {
+        match own {
+            Own::Deciding(uid, at) => consider(best, at, What::This(uid)),
+            Own::Tracing(at) => consider(best, at, What::This(EventUid(Uuid::max()))),
+            Own::Stored => {}
+        }
+        if !self.wait.is_own() {
+            return Ok(());
+        }
         let queued = sqlx::query(include_str!("sql/own_queued.sql"))
             .bind(generation.tenant.0)
             .bind(self.wait.work.0)
@@ -220,12 +263,13 @@ impl Check {
             consider(best, row.try_get("accepted_at")?, What::Queued(uid));
         }
         match own {
-            Own::Deciding(uid, at) => consider(best, at, What::This(uid)),
-            Own::Stored => {
+            Own::Deciding(..) => {}
+            Own::Stored | Own::Tracing(_) => {
                 let unrouted = sqlx::query(include_str!("sql/own_unrouted.sql"))
                     .bind(generation.tenant.0)
                     .bind(scope.0)
                     .bind(work_marker(self.wait.work))
+                    .bind(self.wait.work.0)
                     .fetch_optional(conn)
                     .await?;
                 if let Some(row) = unrouted {
@@ -283,7 +327,9 @@ fn consider(best: &mut Option<Winner>, at: DateTime<Utc>, what: What) {
 
 impl Subscription {
     fn matches(&self, event: &EventView, facts: &Facts) -> bool {
-        self.emitter.is_none_or(|w| event.emitter() == Some(w))
+        // Bridges are what wakes come to: waking for them would let two waits drive each other.
+        event.envelope.kind != WOKEN
+            && self.emitter.is_none_or(|w| event.emitter() == Some(w))
             && match &self.filter {
                 None => true,
                 Some(Ok(program)) => program.as_condition(facts).unwrap_or(false),
@@ -304,6 +350,15 @@ impl Subscription {
         }
         let name: Arc<str> = Arc::from(generation.scope_name(self.scope).unwrap_or_default());
         for _ in 0..windows {
+            // Read before the events, so all of them up to it are there: positions commit in order (rule a03).
+            let head: i64 = sqlx::query_scalar(
+                "SELECT coalesce((SELECT last_seq FROM weir.scope_head \
+                 WHERE tenant_id = $1 AND scope_id = $2 ORDER BY first_seq DESC LIMIT 1), 0)",
+            )
+            .bind(generation.tenant.0)
+            .bind(self.scope.0)
+            .fetch_one(&mut *conn)
+            .await?;
             let rows = sqlx::query(include_str!("sql/scan_events.sql"))
                 .bind(generation.tenant.0)
                 .bind(self.scope.0)
@@ -360,6 +415,10 @@ impl Subscription {
             if let Some((_, at, uid, _)) = matched.and_then(|i| events.get(i)) {
                 self.found = Some((*at, *uid));
                 return Ok(true);
+            }
+            if !full {
+                // Also what the lookback leaves out was seen.
+                self.seen_seq = self.seen_seq.max(head);
             }
             if !full || bound.is_some_and(|bound| self.seen_at > bound) {
                 return Ok(true);

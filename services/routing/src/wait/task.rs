@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use futures::StreamExt as _;
 use sqlx::Row as _;
+use uuid::Uuid;
 use weir_kernel::{ScopeId, TenantId, WorkId};
 use weir_runtime::CancellationToken;
 use weir_work::open_wait;
@@ -28,12 +29,14 @@ type Waiting = (TenantId, WorkId, ScopeId);
 /// Runs until `shutdown`. A failure is logged once and the loop goes on.
 pub async fn run(router: Router, shutdown: CancellationToken) {
     let mut failing = false;
+    // Where the last round of asked checks ended: those that cannot be done yet are not asked first again.
+    let mut after = Uuid::nil();
     while !shutdown.is_cancelled() {
         // Registered before the look, so that a wake-up during it is not lost.
         let arrived = router.arrived.notified();
         let routed = router.routed.notified();
         let mut watching = true;
-        let again = match round(&router).await {
+        let again = match round(&router, &mut after).await {
             Ok(round) => {
                 failing = false;
                 watching = round.watching;
@@ -77,8 +80,8 @@ struct Round {
 }
 
 /// Checks what is due once.
-async fn round(router: &Router) -> Result<Round, Error> {
-    let (due, watching) = due(router).await?;
+async fn round(router: &Router, after: &mut Uuid) -> Result<Round, Error> {
+    let (due, watching) = due(router, after).await?;
     let mut more = false;
     let mut checks = futures::stream::iter(due)
         .map(|waiting| check(router, waiting))
@@ -92,12 +95,12 @@ async fn round(router: &Router) -> Result<Round, Error> {
         }
     }
     match failed {
-        Some(error) => Err(error),
-        None => Ok(Round { more, watching }),
+        Some(error) if !more => Err(error),
+        _ => Ok(Round { more, watching }),
     }
 }
 
-async fn due(router: &Router) -> Result<(BTreeSet<Waiting>, bool), Error> {
+async fn due(router: &Router, after: &mut Uuid) -> Result<(BTreeSet<Waiting>, bool), Error> {
     let mut conn = router.context.db.acquire().await?;
     let (now, watching): (DateTime<Utc>, bool) = sqlx::query_as(
         "SELECT weir.clock(), EXISTS (SELECT FROM weir.wait_sub) \
@@ -107,8 +110,15 @@ async fn due(router: &Router) -> Result<(BTreeSet<Waiting>, bool), Error> {
     .await?;
     let asked = sqlx::query(include_str!("sql/select_asked.sql"))
         .bind(ROUND)
+        .bind(*after)
         .fetch_all(&mut *conn)
         .await?;
+    *after = match asked.last() {
+        Some(last) if i64::try_from(asked.len()).unwrap_or(ROUND) >= ROUND => {
+            last.try_get("work_id")?
+        }
+        _ => Uuid::nil(),
+    };
     let timed = sqlx::query(include_str!("sql/select_due.sql"))
         .bind(ROUND)
         .bind(now)
@@ -171,7 +181,8 @@ async fn check(router: &Router, (tenant, work, scope): Waiting) -> Result<bool, 
                     tracing::warn!(work.id = %work, code = %code, "the causal limits refuse to wake a work; it is held");
                     router.wake.notify_one();
                 }
-                Woken::Nothing => {}
+                // Closed, or there was too much new to see under the locks: what was seen is kept.
+                Woken::Nothing => save(router, tenant, &check, 0).await?,
             }
             Ok(false)
         }

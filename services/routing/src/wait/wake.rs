@@ -128,7 +128,7 @@ pub(crate) fn queued(accepted: &Accepted, bytes: usize, locked: &Locked) -> Queu
 }
 
 /// Returns the event that a bridge derives from: the winner; where no event won, what triggered the attempt
-/// that parked, so that a Work that keeps waking itself stays within its tree's limits.
+/// that parked, so that a Work that keeps waking itself stays within the rate of its tree.
 pub(crate) fn parent(wait: &OpenWait, what: What) -> EventUid {
     what.event().unwrap_or(wait.trigger)
 }

@@ -1,6 +1,6 @@
 -- work.lock_watchers
--- $1 tenant, $2 works that ended: the open waits for their end, locked in order. Those that a refusal put to sleep
--- are asked by the release of their Work.
+-- $1 tenant, $2 works that ended: the open waits for their end, locked in order, whatever a release
+-- of theirs that is under way will say of them.
 SELECT w.work_id, w.n
 FROM (
     SELECT DISTINCT s.work_id, s.n
@@ -13,7 +13,7 @@ FROM (
 CROSS JOIN LATERAL (
     SELECT l.work_id, l.n
     FROM weir.wait AS l
-    WHERE l.tenant_id = $1 AND l.work_id = d.work_id AND l.n = d.n AND l.state = 1 AND l.refusal IS NULL
+    WHERE l.tenant_id = $1 AND l.work_id = d.work_id AND l.n = d.n AND l.state = 1
     LIMIT 1
     FOR NO KEY UPDATE
 ) AS w

@@ -104,8 +104,12 @@ pub(super) async fn write(
 async fn ask(tx: &mut Tx<'_>, generation: &Generation, works: &[Uuid]) -> Result<(), Error> {
     if !works.is_empty() {
         sqlx::query(
-            "UPDATE weir.wait SET asked = asked + 1 \
-             WHERE tenant_id = $1 AND work_id = ANY ($2) AND state = 1",
+            "UPDATE weir.wait w SET asked = w.asked + 1 \
+             FROM (SELECT l.ctid AS at FROM unnest($2::uuid[]) AS u(work_id) \
+                   CROSS JOIN LATERAL (SELECT ctid FROM weir.wait \
+                       WHERE tenant_id = $1 AND work_id = u.work_id AND state = 1 \
+                       LIMIT 1 FOR NO KEY UPDATE) l) locked \
+             WHERE w.ctid = locked.at",
         )
         .bind(generation.tenant.0)
         .bind(works)
@@ -154,6 +158,9 @@ impl Batch {
         locked: &mut HashMap<WorkId, Locked>,
         bridges: &Bridges,
     ) -> Result<(), Error> {
+        // Wait rows come in the order of their Works, as for whoever ends a Work that several wait for.
+        let mut groups: Vec<&&Evaluated> = groups.iter().filter(|g| g.wins.is_some()).collect();
+        groups.sort_by_key(|g| g.wins.as_ref().map(|w| w.check.wait.work));
         for group in groups {
             let Some(wins) = &group.wins else { continue };
             let work = wins.check.wait.work;

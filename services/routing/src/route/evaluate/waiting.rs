@@ -9,12 +9,14 @@ use super::{Context, Fate, Overlay, Wins};
 use crate::Error;
 use crate::generation::Generation;
 use crate::route::decide::{Effect, Selected};
-use crate::route::view::{PendingRow, WorkView};
+use crate::route::view::{EventView, PendingRow, WorkView};
 use crate::wait::check::{Check, Look, Own, What};
 use crate::wait::wake::parent;
 
 /// Pages of events for each subscription of a wait that an own event may win; the loop keeps them read.
 const WINDOWS: u32 = 20;
+/// The same for a trace, which cannot come back later.
+const TRACED: u32 = 200;
 
 /// How an event stands to the wait of its Work.
 pub(super) enum Standing {
@@ -29,7 +31,7 @@ pub(super) enum Standing {
 }
 
 /// Says whether the limits of a scope refuse everything that derives from a root that it accepts.
-fn root_refusal(generation: &Generation, scope: ScopeId) -> Option<RefusalCode> {
+pub(crate) fn root_refusal(generation: &Generation, scope: ScopeId) -> Option<RefusalCode> {
     let name = generation.scope_name(scope)?;
     let limits = generation.compiled.scope(name)?.limits;
     if limits.depth < 1 {
@@ -49,14 +51,19 @@ impl Overlay {
         generation: &Arc<Generation>,
         scope: ScopeId,
         row: &PendingRow,
+        event: &EventView,
         work: WorkId,
     ) -> Result<Standing, Error> {
         let waits = |view: &WorkView| view.state == WorkState::Waiting;
         if !self.snapshot.works.get(&work).is_some_and(waits) {
             return Ok(Standing::Routes);
         }
+        if self.held_up.contains(&work) {
+            // An earlier member was accepted first and cannot wake it.
+            return Ok(Standing::Context);
+        }
         let mut lookup = context.look_up(self.dry_run).await?;
-        self.stands(lookup.conn(), generation, scope, row, work)
+        self.stands(lookup.conn(), generation, scope, row, event, work)
             .await
     }
 
@@ -66,21 +73,23 @@ impl Overlay {
         generation: &Arc<Generation>,
         scope: ScopeId,
         row: &PendingRow,
+        event: &EventView,
         work: WorkId,
     ) -> Result<Standing, Error> {
         let Some(wait) = weir_work::open_wait(conn, generation.tenant, work).await? else {
             return Ok(Standing::Routes);
         };
-        let is_own = wait.is_own();
         let mut check = Check::new(wait);
-        let own = if is_own {
-            Own::Deciding(row.uid, row.accepted_at)
-        } else {
-            Own::Stored
+        let takes = check.takes(scope, event, row.accepted_at);
+        let own = match (takes, self.dry_run) {
+            (true, true) => Own::Tracing(row.accepted_at),
+            (true, false) => Own::Deciding(row.uid, row.accepted_at),
+            (false, _) => Own::Stored,
         };
+        let windows = if self.dry_run { TRACED } else { WINDOWS };
         let until = Some(row.accepted_at);
         let look = check
-            .look(conn, generation, scope, own, until, WINDOWS)
+            .look(conn, generation, scope, own, until, windows)
             .await?;
         let winner = match look {
             Look::Open => return Ok(Standing::Routes),
@@ -103,7 +112,10 @@ impl Overlay {
         Ok(match (refused, is_this) {
             (None, true) => Standing::Wins(Box::new(check)),
             (None, false) => Standing::Behind(check.wait.n),
-            (Some(_), _) if is_own => Standing::Context,
+            (Some(_), _) if takes => {
+                self.held_up.insert(work);
+                Standing::Context
+            }
             (Some(_), _) => Standing::Routes,
         })
     }

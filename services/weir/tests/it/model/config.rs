@@ -9,7 +9,7 @@ use super::plan::{Asks, Binding, Caps, Config, Fallback, Route, Scope, Source};
 pub(crate) const SCOPES: [&str; 3] = ["root", "s", "t"];
 
 /// Where scopes stand; it is the same in every generation of a case.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Tree {
     /// How many there are.
     pub(crate) scopes: usize,

@@ -3,7 +3,7 @@
 use super::settle::settle;
 use super::world::World;
 
-/// Most outcomes that are looked at.
+/// Most ways that are gone.
 const MOST: usize = 3_000;
 
 /// Answers questions from a script, and remembers what was asked.
@@ -39,16 +39,23 @@ impl Oracle {
     }
 }
 
-/// All states that routing may come to from here, the plainest first.
+/// The state that routing comes to from here by the plainest way.
+pub(crate) fn plainest(world: &World) -> World {
+    let mut settled = world.clone();
+    settle(&mut settled, &mut Oracle::default());
+    settled
+}
+
+/// All states that routing may come to from here, each once.
 pub(crate) fn outcomes(world: &World) -> Vec<World> {
-    let mut found = Vec::new();
+    let mut found: Vec<World> = Vec::new();
     let mut next = Some(Oracle::default());
-    while let Some(mut oracle) = next.take() {
+    for _ in 0..MOST {
+        let Some(mut oracle) = next.take() else { break };
         let mut settled = world.clone();
         settle(&mut settled, &mut oracle);
-        found.push(settled);
-        if found.len() == MOST {
-            break;
+        if !found.contains(&settled) {
+            found.push(settled);
         }
         next = oracle.next();
     }

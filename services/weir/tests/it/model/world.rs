@@ -13,7 +13,7 @@ pub(crate) type EventNo = usize;
 pub(crate) type WorkNo = usize;
 
 /// A tenant.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct World {
     /// Where the scopes stand.
     pub(crate) tree: Tree,
@@ -30,7 +30,7 @@ pub(crate) struct World {
 }
 
 /// An accepted event.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
     /// Its scope.
     pub(crate) scope: usize,

@@ -235,3 +235,74 @@ async fn l10_the_timeout_wins_only_if_it_was_due_before_every_candidate() {
         weir.take_running().stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l10_a_lookback_in_the_future_keeps_nobody_busy() {
+    let weir = Weir::with(WAITING).await;
+    weir.register(&[]).await;
+    let attempt = claimed(&weir, "1", "k").await;
+    let since = weir.db.now().await + Duration::from_secs(3_600);
+    let request = lifecycle::ParkRequest {
+        lease: attempt.lease.clone(),
+        conditions: vec![lifecycle::WaitCondition {
+            condition: Some(of("t", "")),
+        }],
+        timeout: None,
+        since: Some(prost_types::Timestamp {
+            seconds: since.timestamp(),
+            nanos: 0,
+        }),
+    };
+    weir.user.executor().park(request).await.expect("leased");
+    for id in ["2", "3"] {
+        publish_into(&weir, "t", id, "go", &[]).await;
+        // The subscription has seen them, though they do not count.
+        checked(&weir).await;
+    }
+    assert_eq!(
+        weir.work(&lease(&attempt).work).await.state(),
+        WorkState::Waiting
+    );
+    weir.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l10_bridges_wake_nobody_so_two_waits_for_any_event_do_not_drive_each_other() {
+    let weir = Weir::with(WAITING).await;
+    weir.register(&[]).await;
+    let any = || [of("s", "")];
+    let (first, _) = parked(&weir, "1", "k1", &any()).await;
+    let (second, _) = parked(&weir, "2", "k2", &any()).await;
+    checked(&weir).await;
+    weir.routed("3", "drop", &[]).await;
+    for work in [&first, &second] {
+        becomes(&weir, work, WorkState::Ready).await;
+    }
+    for _ in 0..2 {
+        let attempt = claim(&weir).await.expect("woken");
+        park(&weir, &attempt, &any()).await;
+    }
+    checked(&weir).await;
+    for work in [&first, &second] {
+        assert_eq!(weir.work(work).await.state(), WorkState::Waiting);
+    }
+    weir.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c02_a_work_that_keeps_waking_itself_by_timeouts_grows_no_chain() {
+    let weir = Weir::with(WAITING).await;
+    weir.register(&[]).await;
+    let mut attempt = claimed(&weir, "1", "k").await;
+    let work = lease(&attempt).work.clone();
+    for _ in 0..4 {
+        let minute = Some(Duration::from_secs(60));
+        try_park(&weir, &attempt, &[], minute)
+            .await
+            .expect("leased");
+        weir.db.advance(Duration::from_secs(61)).await;
+        attempt = woken(&weir, &work).await;
+        assert_eq!(read(&weir, &attempt.trigger).await.depth, 1);
+    }
+    weir.stop().await;
+}

@@ -1,5 +1,7 @@
 //! Wakes that the causal limits refuse (rules l11, r17, r42).
 
+use std::time::Duration;
+
 use weir_proto::types::v1::{Disposition, WorkState};
 
 use super::arrange::{
@@ -91,24 +93,24 @@ async fn r17_a_route_still_takes_an_own_event_whose_bridge_is_refused() {
 async fn l11_a_spent_minute_of_the_winners_root_refuses_the_bridge() {
     let weir = Weir::with(&narrow(32, 1)).await;
     weir.register(&[]).await;
+    // The minute has a whole one to go (rule c02).
+    let into: f64 = sqlx::query_scalar("SELECT extract(second FROM weir.clock())::float8")
+        .fetch_one(weir.db.pool())
+        .await
+        .expect("a clock");
+    weir.db.advance(Duration::from_secs_f64(60.5 - into)).await;
     let emitter = claimed(&weir, "1", "k1").await;
     let (work, _) = parked(&weir, "2", "k2", &[of("t", "")]).await;
-    let emitted = emit(&weir, &emitter, event("e", "note", "{}"), &[], "t")
+    // Emitting spends the root's minute; the bridge would be the second.
+    emit(&weir, &emitter, event("e", "note", "{}"), &[], "t")
         .await
         .expect("the one of this minute");
-    // Emitting spent the root's minute; the bridge would be the second.
-    weir.db
-        .wait_until("it is decided about", async |_| {
-            weir.work(&work).await.state() != WorkState::Waiting
-        })
-        .await;
-    let now = weir.work(&work).await;
-    if now.state() == WorkState::Held {
-        assert_eq!(now.held_reason, "wake_refused_rate");
-    } else {
-        // The minute turned in between.
-        assert_eq!(read(&weir, &emitted).await.depth, 1);
-    }
+    becomes(&weir, &work, WorkState::Held).await;
+    assert_eq!(weir.work(&work).await.held_reason, "wake_refused_rate");
+    // The next minute has a token; the same winner wakes it (rule c06).
+    weir.db.advance(Duration::from_secs(60)).await;
+    assert_eq!(release(&weir, &work).await, WorkState::Waiting);
+    woken(&weir, &work).await;
     weir.stop().await;
 }
 

@@ -1,6 +1,6 @@
 //! A Work's own input wins its wait.
 
-use weir_proto::types::v1::{Disposition, InputState, WorkState};
+use weir_proto::types::v1::{Disposition, EffectKind, InputState, WorkState};
 
 use super::arrange::{
     WAITING, becomes, checked, claimed, inputs, kind, of, own, park, parked, said, scripted, uids,
@@ -178,5 +178,62 @@ async fn r17_of_two_own_events_the_first_wakes_and_the_second_is_queued() {
         [attempt.trigger.as_str(), &uids_of[0], &uids_of[1]]
     );
     assert_eq!(kind(&attempt.inputs[1]), "context");
+    weir.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r17_an_own_event_that_matches_a_subscription_to_its_own_scope_wakes_by_being_routed() {
+    let weir = Weir::with(WAITING).await;
+    weir.register(&[]).await;
+    let filter = r#"event.type == "context""#;
+    let (work, _) = parked(&weir, "1", "k", &[of("s", filter)]).await;
+    checked(&weir).await;
+    let trace = weir.trace("context", "{}", &["k"]).await;
+    let effect = trace.effect.expect("always there");
+    assert_eq!(effect.kind(), EffectKind::Wake);
+    assert!(effect.also.is_empty(), "its own wait is its effect");
+    // Own input of another kind is context; the one that matches wins, and is given once.
+    let other = weir.routed("2", "start", &["k"]).await;
+    assert_eq!(other.disposition(), Disposition::Queue);
+    let record = weir.routed("3", "context", &["k"]).await;
+    assert_eq!(record.disposition(), Disposition::Wake);
+    assert!(record.also.is_empty());
+    let attempt = woken(&weir, &work).await;
+    assert_eq!(
+        uids(&attempt),
+        [
+            attempt.trigger.as_str(),
+            record.event.as_str(),
+            other.event.as_str()
+        ]
+    );
+    assert_eq!(
+        weir.complete(&attempt).await.expect("leased"),
+        WorkState::Completed
+    );
+    weir.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l04_what_is_over_is_not_read_again_however_often_a_work_was_woken() {
+    let weir = Weir::with(WAITING).await;
+    weir.register(&[]).await;
+    let (work, _) = parked(&weir, "1", "k", &[own()]).await;
+    for round in 2..6 {
+        weir.routed(&round.to_string(), "context", &["k"]).await;
+        let attempt = woken(&weir, &work).await;
+        park(&weir, &attempt, &[own()]).await;
+    }
+    let (consumed, last): (i64, i64) = sqlx::query_as("SELECT consumed, last_input FROM weir.work")
+        .fetch_one(weir.db.pool())
+        .await
+        .expect("one work");
+    assert_eq!(
+        (consumed, last),
+        (9, 9),
+        "bridges and winners are behind the mark"
+    );
+    let all = inputs(&weir, &work).await;
+    assert!(all.iter().all(|i| i.state() == InputState::Consumed));
     weir.stop().await;
 }

@@ -185,3 +185,28 @@ async fn r42_behind_a_winner_whose_bridge_is_refused_the_effect_is_queue() {
     assert_eq!(weir.work(&work).await.held_reason, "wake_refused_depth");
     weir.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r43_a_trace_behind_an_own_event_that_is_undecided_says_that_the_other_wins() {
+    let weir = Weir::with(WAITING).await;
+    weir.register(&[]).await;
+    let (work, wait) = parked(&weir, "1", "k", &[own()]).await;
+    checked(&weir).await;
+    let mut hold = weir.db.hold().await;
+    let id: uuid::Uuid = work.parse().expect("a uid");
+    sqlx::query("SELECT 1 FROM weir.work WHERE work_id = $1 FOR UPDATE")
+        .bind(id)
+        .execute(hold.connection())
+        .await
+        .expect("it is there");
+    let first = weir.publish("2", "context", &["k"]).await;
+    weir.db.wait_until_blocked(1).await;
+    let trace = weir.trace("context", "{}", &["k"]).await;
+    let seen = effect(&trace);
+    assert_eq!(seen.kind(), EffectKind::Queue);
+    assert_eq!(seen.also.len(), 1);
+    assert_eq!(seen.also[0].wait, wait.wait);
+    hold.release().await;
+    assert_eq!(weir.record(&first).await.disposition(), Disposition::Wake);
+    weir.stop().await;
+}

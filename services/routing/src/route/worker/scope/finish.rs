@@ -191,6 +191,7 @@ fn is_of_the_group(error: &Error) -> bool {
         error,
         Error::Db(weir_pg::Error::Query(_))
             | Error::Work(weir_work::Error::Db(weir_pg::Error::Query(_)))
+            | Error::Work(weir_work::Error::Inconsistent { .. })
             | Error::Corrupt(_)
             | Error::Stored(_)
     )
