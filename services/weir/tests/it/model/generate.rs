@@ -84,7 +84,7 @@ fn binding() -> impl Strategy<Value = Binding> {
 }
 
 fn caps() -> impl Strategy<Value = Caps> {
-    (weighted(0.7, Just(())), weighted(0.7, Just(()))).prop_map(|(inject, interrupt)| Caps {
+    (weighted(0.85, Just(())), weighted(0.85, Just(()))).prop_map(|(inject, interrupt)| Caps {
         inject: inject.is_some(),
         interrupt: interrupt.is_some(),
     })
@@ -96,14 +96,14 @@ fn source() -> impl Strategy<Value = Source> {
 
 fn route(slot: impl Strategy<Value = u8>) -> impl Strategy<Value = Route> {
     let asks = prop_oneof![
-        12 => cond().prop_map(Asks::When),
-        3 => Just(Asks::Choosy),
+        30 => cond().prop_map(Asks::When),
+        5 => Just(Asks::Choosy),
         1 => Just(Asks::Absent),
     ];
     let policy = prop_oneof![
-        4 => Just(Policy::Queue),
-        3 => Just(Policy::Inject),
-        2 => Just(Policy::Interrupt),
+        3 => Just(Policy::Queue),
+        4 => Just(Policy::Inject),
+        3 => Just(Policy::Interrupt),
         1 => Just(Policy::Drop),
     ];
     let fallback = weighted(
@@ -142,13 +142,13 @@ fn cond() -> impl Strategy<Value = Cond> {
     let leaf = prop_oneof![
         1 => Just(Cond::Always),
         1 => Just(Cond::Never),
-        6 => kind().prop_map(Cond::IsType),
-        2 => Just(Cond::Big),
+        12 => kind().prop_map(Cond::IsType),
+        4 => Just(Cond::Big),
         1 => Just(Cond::Number),
         1 => Just(Cond::Sum),
         1 => Just(Cond::Missing),
-        2 => Just(Cond::HasWork),
-        2 => seen.prop_map(Cond::InState),
+        4 => Just(Cond::HasWork),
+        4 => seen.prop_map(Cond::InState),
     ];
     leaf.prop_recursive(2, 5, 2, |inner| {
         let both = (inner.clone(), inner.clone());
@@ -172,9 +172,9 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// The number of a key: so few that they collide.
+/// The number of a key: so few, and some so common, that they collide.
 fn number() -> impl Strategy<Value = u8> {
-    0..5_u8
+    prop_oneof![4 => Just(0_u8), 2 => Just(1_u8), 3 => 2..5_u8]
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -182,7 +182,7 @@ fn draft() -> impl Strategy<Value = Draft> {
         0.5,
         prop_oneof![8 => number().prop_map(Datum::Text), 1 => (0..3_i64).prop_map(Datum::Number)],
     );
-    let keys = prop_oneof![1 => vec(number(), 0..=3), 3 => vec(number(), 1..=2)];
+    let keys = prop_oneof![1 => vec(number(), 0..=3), 5 => vec(number(), 1)];
     (kind(), of(0..3_i64), k, keys, weighted(0.1, 0..9_u8)).prop_map(
         |(kind, n, k, keys, target)| Draft {
             kind,
@@ -195,18 +195,19 @@ fn draft() -> impl Strategy<Value = Draft> {
 }
 
 fn action() -> impl Strategy<Value = Action> {
-    let (scope, pick) = (0..3_u8, any::<u8>());
+    let scope = prop_oneof![3 => Just(0_u8), 2 => 0..3_u8];
+    let pick = any::<u8>();
     prop_oneof![
         30 => (scope.clone(), draft()).prop_map(|(scope, event)| Action::Publish { scope, event }),
         6 => (scope.clone(), vec(draft(), 2..=4))
             .prop_map(|(scope, events)| Action::Batch { scope, events }),
-        10 => (scope, prop_oneof![3 => Just(0_u8), 1 => 1..3_u8])
+        14 => (scope, prop_oneof![3 => Just(0_u8), 1 => 1..3_u8])
             .prop_map(|(scope, binding)| Action::Claim { scope, binding }),
         5 => pick.prop_map(|pick| Action::Complete { pick }),
         3 => (pick, weighted(0.3, Just(())))
             .prop_map(|(pick, permanent)| Action::Fail { pick, permanent: permanent.is_some() }),
         1 => pick.prop_map(|pick| Action::Release { pick }),
-        1 => pick.prop_map(|pick| Action::Acknowledge { pick }),
+        2 => pick.prop_map(|pick| Action::Acknowledge { pick }),
         1 => pick.prop_map(|pick| Action::Cancel { pick }),
         1 => pick.prop_map(|pick| Action::LetGo { pick }),
         2 => pick.prop_map(|pick| Action::Skip { pick }),

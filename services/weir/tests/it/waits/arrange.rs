@@ -114,7 +114,11 @@ pub(crate) async fn claim(weir: &Weir) -> Option<lifecycle::ClaimedWork> {
     let request = lifecycle::ClaimOnceRequest {
         spec: Some(spec),
         max_works: 1,
-        wait: None,
+        // A routing commit may have its row locked for a moment, and a claim waits for nobody.
+        wait: Some(prost_types::Duration {
+            seconds: 10,
+            nanos: 0,
+        }),
     };
     let answer = weir.user.executor().claim_once(request).await;
     answer.expect("claimable").into_inner().works.pop()

@@ -271,8 +271,18 @@ async fn l10_bridges_wake_nobody_so_two_waits_for_any_event_do_not_drive_each_ot
     let weir = Weir::with(WAITING).await;
     weir.register(&[]).await;
     let any = || [of("s", "")];
-    let (first, _) = parked(&weir, "1", "k1", &any()).await;
-    let (second, _) = parked(&weir, "2", "k2", &any()).await;
+    // Both are claimed before either parks: a lookback begins at the claim.
+    for (id, key) in [("1", "k1"), ("2", "k2")] {
+        weir.routed(id, "start", &[key]).await;
+    }
+    let mut works = Vec::new();
+    for _ in 0..2 {
+        works.push(claim(&weir).await.expect("ready"));
+    }
+    for attempt in &works {
+        park(&weir, attempt, &any()).await;
+    }
+    let [first, second] = [0, 1].map(|i: usize| lease(&works[i]).work.clone());
     checked(&weir).await;
     weir.routed("3", "drop", &[]).await;
     for work in [&first, &second] {

@@ -110,7 +110,7 @@ async fn l11_a_spent_minute_of_the_winners_root_refuses_the_bridge() {
     // The next minute has a token; the same winner wakes it (rule c06).
     weir.db.advance(Duration::from_secs(60)).await;
     assert_eq!(release(&weir, &work).await, WorkState::Waiting);
-    woken(&weir, &work).await;
+    becomes(&weir, &work, WorkState::Ready).await;
     weir.stop().await;
 }
 

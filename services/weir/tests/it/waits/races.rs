@@ -5,10 +5,10 @@ use weir_proto::lifecycle::v1::wait_condition::Condition;
 use weir_proto::types::v1::{Disposition, WorkState};
 
 use super::arrange::{
-    WAITING, becomes, checked, claimed, lease, of, own, park, parked, publish_into, try_park, woken,
+    WAITING, checked, claimed, lease, of, own, parked, publish_into, try_park, woken,
 };
 use crate::routing::arrange::numbers;
-use crate::support::Weir;
+use crate::support::{Weir, event};
 
 /// Holds the row of a Work, so that nobody changes it.
 async fn hold_work(weir: &Weir, work: &str) -> weir_testkit::Hold {
@@ -169,26 +169,81 @@ async fn l10_a_work_that_ends_beside_the_parking_on_it_wakes() {
     }
 }
 
+/// Keeps the publisher of an event of source `test` from committing after it has read the clock: the identity is taken
+/// by a transaction that will not commit.
+async fn hold_identity(weir: &Weir, id: &str) -> weir_testkit::Hold {
+    let (tenant, scope) = numbers(weir, "t").await;
+    let mut hold = weir.db.hold().await;
+    sqlx::query(
+        "INSERT INTO weir.event (tenant_id, uid, source, id, type, content, scope_id, seq, accepted_at, actor) \
+         VALUES ($1, gen_random_uuid(), 'test', $2, 'x', gen_random_uuid(), $3, 1000000, weir.clock(), 'x')",
+    )
+    .bind(tenant.0)
+    .bind(id)
+    .bind(scope.0)
+    .execute(hold.connection())
+    .await
+    .expect("nobody has it");
+    hold
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn l10_an_event_that_commits_between_check_and_wake_is_seen_when_it_came_first() {
+async fn l10_an_event_that_commits_between_check_and_wake_wins_when_it_was_accepted_first() {
     let weir = Weir::with(WAITING).await;
     weir.register(&[]).await;
-    let attempt = claimed(&weir, "1", "k").await;
-    let work = lease(&attempt).work.clone();
-    // An event of `t` is accepted, and commits only after one of `root` was seen.
-    let (tenant, t) = numbers(&weir, "t").await;
-    park(&weir, &attempt, &[of("t", ""), of("root", "")]).await;
+    let (work, _) = parked(&weir, "1", "k", &[of("t", ""), of("root", "")]).await;
     checked(&weir).await;
-    let mut hold = hold_work(&weir, &work).await;
-    publish_into(&weir, "root", "later", "go", &[]).await;
+    // Accepted first, and not committed yet.
+    let identity = hold_identity(&weir, "early").await;
+    let client = weir.user.clone();
+    let early = tokio::spawn(async move {
+        let request = weir_proto::routing::v1::PublishRequest {
+            scope: "t".to_owned(),
+            event: Some(event("early", "go", "{}")),
+            ..Default::default()
+        };
+        client.events().publish(request).await
+    });
     weir.db.wait_until_blocked(1).await;
-    // The wake stands at the Work. What is accepted now in `t` is later, and does not win.
-    publish_into(&weir, "t", "latest", "go", &[]).await;
-    hold.hold_scope_order(tenant, t).await;
+    // Accepted second, seen by the check, whose wake now stands at the Work.
+    let hold = hold_work(&weir, &work).await;
+    publish_into(&weir, "root", "later", "go", &[]).await;
+    weir.db.wait_until_blocked(2).await;
+    identity.release().await;
+    let early = early.await.expect("no panic").expect("accepted");
     hold.release().await;
-    becomes(&weir, &work, WorkState::Ready).await;
     let attempt = woken(&weir, &work).await;
-    let winner = attempt.inputs[1].event.as_ref().expect("always there");
-    assert_eq!(winner.id, "later");
+    assert_eq!(attempt.inputs[1].uid, early.into_inner().uid);
+    weir.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l10_an_own_event_that_is_being_routed_loses_to_one_that_was_accepted_first() {
+    let weir = Weir::with(WAITING).await;
+    weir.register(&[]).await;
+    let (work, _) = parked(&weir, "1", "k", &[own(), of("t", "")]).await;
+    checked(&weir).await;
+    let identity = hold_identity(&weir, "early").await;
+    let client = weir.user.clone();
+    let early = tokio::spawn(async move {
+        let request = weir_proto::routing::v1::PublishRequest {
+            scope: "t".to_owned(),
+            event: Some(event("early", "go", "{}")),
+            ..Default::default()
+        };
+        client.events().publish(request).await
+    });
+    weir.db.wait_until_blocked(1).await;
+    // Its decision to wake stands at the Work.
+    let hold = hold_work(&weir, &work).await;
+    let own = weir.publish("2", "context", &["k"]).await;
+    weir.db.wait_until_blocked(2).await;
+    identity.release().await;
+    let early = early.await.expect("no panic").expect("accepted");
+    hold.release().await;
+    let record = weir.record(&own).await;
+    assert_eq!(record.disposition(), Disposition::Queue);
+    let attempt = woken(&weir, &work).await;
+    assert_eq!(attempt.inputs[1].uid, early.into_inner().uid);
     weir.stop().await;
 }

@@ -71,7 +71,9 @@ impl Run<'_> {
             &self.names,
             &model.keys,
         )?;
-        let alone = self.world.pending(scope).is_empty();
+        // What stands aside as a conflict is in nobody's way.
+        let aside = |e: &EventNo| self.world.events[*e].stands_aside();
+        let alone = self.world.pending(scope).iter().all(aside);
         self.accept(model, uid.clone());
         self.settle(before).await?;
         if alone {
