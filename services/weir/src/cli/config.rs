@@ -3,7 +3,8 @@
 use clap::Subcommand;
 use weir_proto::routing::v1::config_service_client::ConfigServiceClient;
 use weir_proto::routing::v1::{
-    GetConfigRequest, ListGenerationsRequest, PublishConfigRequest, ValidateConfigRequest,
+    GetConfigRequest, GetConfigStatusRequest, ListGenerationsRequest, PublishConfigRequest,
+    ValidateConfigRequest,
 };
 use weir_proto::types::v1::Problem;
 
@@ -36,6 +37,8 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 0, hide_default_value = true)]
         generation: i64,
     },
+    /// Show which routing process runs which generation
+    Status,
     /// List generations, newest first
     Generations {
         /// At most this many in a page, 1 to 1000
@@ -56,6 +59,7 @@ pub(crate) async fn run(session: &Session, command: Command) -> Result<(), Failu
             request_id,
         } => apply(session, &file, expect, request_id).await,
         Command::Get { generation } => get(session, generation).await,
+        Command::Status => status(session).await,
         Command::Generations {
             page_size,
             page_token,
@@ -187,6 +191,34 @@ async fn get(session: &Session, generation: i64) -> Result<(), Failure> {
     } else {
         session.out.line(answer.document.trim_end_matches('\n'));
     }
+    Ok(())
+}
+
+async fn status(session: &Session) -> Result<(), Failure> {
+    let request = session.request(GetConfigStatusRequest {});
+    let answer = session
+        .client()?
+        .config()
+        .get_config_status(request)
+        .await?
+        .into_inner();
+    if session.out.is_json() {
+        session.out.message(&answer);
+        return Ok(());
+    }
+    session
+        .out
+        .facts(&[("current generation", answer.generation.to_string())]);
+    let rows = answer
+        .replicas
+        .into_iter()
+        .map(|r| vec![r.replica, r.generation.to_string(), format::time(r.seen_at)])
+        .collect();
+    session.out.table(
+        &["REPLICA", "GENERATION", "SEEN"],
+        rows,
+        "no routing process is alive",
+    );
     Ok(())
 }
 

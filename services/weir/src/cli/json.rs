@@ -31,10 +31,10 @@ wire_names! {
     types = "weir.types.v1" { Event }
     routing = "weir.routing.v1" {
         PublishResponse, GetEventResponse, ListEventsResponse, WatchEventsResponse,
-        ValidateConfigResponse, PublishConfigResponse, GetConfigResponse, ListGenerationsResponse,
+        ValidateConfigResponse, PublishConfigResponse, GetConfigResponse, GetConfigStatusResponse, ListGenerationsResponse,
     }
     lifecycle = "weir.lifecycle.v1" {
-        CreateWorkResponse, GetWorkResponse, ListWorksResponse, CancelWorkResponse,
+        CreateWorkResponse, GetWorkResponse, ListWorksResponse, CancelWorkResponse, SendInputResponse,
         ReleaseWorkResponse, ListAttemptsResponse, ListInputsResponse,
     }
     gateway = "weir.gateway.v1" { SkipEventResponse, RerouteEventResponse, TraceEventResponse }

@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Inputs(read::PartArgs),
     /// Create Work with its first input
     Create(operate::CreateArgs),
+    /// Send input to a Work, whatever its routes say
+    Send(operate::SendArgs),
     /// Cancel a Work and everything it owns
     Cancel(operate::Args),
     /// Let a held Work go on
@@ -33,6 +35,7 @@ pub(crate) async fn run(session: &Session, command: Command) -> Result<(), Failu
         Command::Attempts(args) => read::attempts(session, args).await,
         Command::Inputs(args) => read::inputs(session, args).await,
         Command::Create(args) => operate::create(session, args).await,
+        Command::Send(args) => operate::send(session, args).await,
         Command::Cancel(args) => operate::cancel(session, args).await,
         Command::Release(args) => operate::release(session, args).await,
     }

@@ -1,6 +1,8 @@
-//! `weir work create`, `cancel` and `release`.
+//! `weir work create`, `send`, `cancel` and `release`.
 
-use weir_proto::lifecycle::v1::{CancelWorkRequest, CreateWorkRequest, ReleaseWorkRequest};
+use weir_proto::lifecycle::v1::{
+    CancelWorkRequest, CreateWorkRequest, ReleaseWorkRequest, SendInputRequest,
+};
 use weir_proto::types::v1::Work;
 
 use super::super::error::Failure;
@@ -25,6 +27,27 @@ pub(crate) struct CreateArgs {
     /// Why; kept for ever
     #[arg(long)]
     reason: String,
+    /// Makes a repeat answer the first result
+    #[arg(long, default_value = "", hide_default_value = true)]
+    request_id: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SendArgs {
+    /// The Work
+    #[arg(value_name = "WORK")]
+    work: String,
+    /// Type of the event; `manual.input` when not given
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        default_value = "",
+        hide_default_value = true
+    )]
+    kind: String,
+    /// Payload: as text, @FILE, or - for standard input
+    #[arg(long, value_name = "TEXT|@FILE|-")]
+    data: Option<String>,
     /// Makes a repeat answer the first result
     #[arg(long, default_value = "", hide_default_value = true)]
     request_id: String,
@@ -67,6 +90,32 @@ pub(crate) async fn create(session: &Session, args: CreateArgs) -> Result<(), Fa
         session.out.message(&answer);
     } else {
         show(session, answer.work, answer.control_event);
+    }
+    Ok(())
+}
+
+pub(crate) async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
+    let text_data = match args.data {
+        None => String::new(),
+        Some(given) => String::from_utf8(input::read(&given)?)
+            .map_err(|_| Failure::failed("what is sent to a Work must be UTF-8 text"))?,
+    };
+    let request = SendInputRequest {
+        work: args.work,
+        r#type: args.kind,
+        text_data,
+        request_id: args.request_id,
+    };
+    let answer = session
+        .client()?
+        .work()
+        .send_input(session.request(request))
+        .await?
+        .into_inner();
+    if session.out.is_json() {
+        session.out.message(&answer);
+    } else {
+        session.out.facts(&[("event", answer.event)]);
     }
     Ok(())
 }
