@@ -205,8 +205,8 @@ impl CommitGroups<'_> {
         Ok(())
     }
 
-    /// A key that it attaches beyond its events' own is carried by an earlier undecided event, which is to be
-    /// decided first, with it (rule r08).
+    /// A key that it attaches beyond its events' own is carried by an undecided event that is earlier than one of them:
+    /// it is to be decided with them, in order (rules r06, r08).
     async fn drop_early(&self, tx: &mut Tx<'_>, results: &mut [Commit]) -> Result<(), Error> {
         let mut wanted: BTreeMap<&str, Vec<(usize, i64)>> = BTreeMap::new();
         for (i, group) in self.alive(results) {
@@ -239,7 +239,9 @@ impl CommitGroups<'_> {
                 let decided = group.rows.iter().zip(&group.fates).any(|(r, f)| {
                     r.seq == seq && matches!(f, Fate::Decided { .. } | Fate::Conflict(_))
                 });
-                if seq < *attaching && !decided {
+                // Later input of the group must not overtake it either: it belongs to the same Work then (rule r06).
+                let overtaken = group.rows.iter().any(|r| r.seq > seq);
+                if (seq < *attaching || overtaken) && !decided {
                     ties.entry(*i).or_default().push((*attaching, key.clone()));
                 }
             }

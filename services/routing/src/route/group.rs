@@ -24,19 +24,49 @@ pub struct Plan {
 
 /// Tokens that are blocked, with the deferral that blocks them, if it is one.
 #[derive(Debug, Default)]
-pub struct Blocked(HashMap<String, Option<Hold>>);
+pub struct Blocked {
+    held: HashMap<String, Option<Hold>>,
+    /// Tokens that will stand for one Work, each with the one that stands for them.
+    tied: HashMap<String, String>,
+}
 
 impl Blocked {
     /// Blocks tokens.
     pub fn add(&mut self, tokens: impl Iterator<Item = String>, hold: Option<&Hold>) {
         for token in tokens {
-            self.0.entry(token).or_insert_with(|| hold.cloned());
+            let token = self.stands_for(token);
+            self.held.entry(token).or_insert_with(|| hold.cloned());
         }
     }
 
     /// Returns what blocks one of the tokens.
     pub fn find(&self, mut tokens: impl Iterator<Item = String>) -> Option<Option<Hold>> {
-        tokens.find_map(|t| self.0.get(&t).cloned())
+        tokens.find_map(|t| self.held.get(&self.stands_for(t)).cloned())
+    }
+
+    /// Ties tokens: an event wants to attach some of them to the Work of the others, so from here on what blocks one
+    /// blocks all (rules r06, r08).
+    pub fn tie(&mut self, mut tokens: impl Iterator<Item = String>) {
+        let Some(first) = tokens.next().map(|t| self.stands_for(t)) else {
+            return;
+        };
+        for token in tokens {
+            let token = self.stands_for(token);
+            if token == first {
+                continue;
+            }
+            if let Some(hold) = self.held.remove(&token) {
+                self.held.entry(first.clone()).or_insert(hold);
+            }
+            self.tied.insert(token, first.clone());
+        }
+    }
+
+    fn stands_for(&self, mut token: String) -> String {
+        while let Some(other) = self.tied.get(&token) {
+            token.clone_from(other);
+        }
+        token
     }
 }
 
@@ -66,7 +96,12 @@ pub fn plan(
             continue;
         }
         match blocked.find(tokens()) {
-            None => members.push(row),
+            None => {
+                if joins.contains_key(&row.seq) {
+                    blocked.tie(tokens());
+                }
+                members.push(row);
+            }
             Some(hold) => {
                 blocked.add(tokens(), hold.as_ref());
                 if let Some(hold) = hold {
@@ -205,6 +240,26 @@ mod tests {
             &mut Blocked::default(),
         );
         assert_eq!(seqs(&plan), [vec![2]]);
+    }
+
+    #[test]
+    fn r06_what_blocks_a_key_that_is_about_to_attach_blocks_the_works_later_input() {
+        let mut between = row(2, &["b"]);
+        (between.due, between.state) = (false, PendingState::Backoff);
+        let rows = || vec![row(1, &["a"]), between.clone(), row(3, &["a"])];
+        let seen = |joins: &Joins| {
+            let (owners, busy) = (HashMap::new(), HashSet::new());
+            seqs(&plan(
+                rows(),
+                &owners,
+                joins,
+                &busy,
+                &mut Blocked::default(),
+            ))
+        };
+        assert_eq!(seen(&Joins::new()), [vec![1, 3]]);
+        let joins = Joins::from([(1, BTreeSet::from(["b".to_owned()]))]);
+        assert_eq!(seen(&joins), [vec![1]]);
     }
 
     #[test]

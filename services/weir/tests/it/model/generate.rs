@@ -110,7 +110,7 @@ fn route(slot: impl Strategy<Value = u8>) -> impl Strategy<Value = Route> {
         0.4,
         prop_oneof![3 => Just(Fallback::Queue), 1 => Just(Fallback::Drop)],
     );
-    let binding = prop_oneof![3 => Just(0_u8), 1 => 1..3_u8];
+    let binding = prop_oneof![3 => Just(0_u8), 2 => 1..3_u8];
     (
         slot,
         weighted(0.1, Just(())),

@@ -37,3 +37,23 @@ async fn l01_a_binding_without_executor_is_not_claimed() {
     )
     .await;
 }
+
+/// The second event is input of the Work because the first attaches its key; it was accepted before the third.
+#[tokio::test(flavor = "multi_thread")]
+async fn r06_input_by_a_key_attached_in_the_same_pass_keeps_its_place_in_the_queue() {
+    replay(
+        r#"{"scopes":1,"deep":true,"config":{"scopes":[
+            {"bindings":{"0":{"executor":"F","claims":{"inject":true,"interrupt":true},"max_attempts":1}},
+             "routes":[{"slot":9,"disabled":false,"asks":{"When":"Always"},"binding":0,"policy":"Queue",
+                        "fallback":null,"attach":"OfData"}],
+             "source":null},
+            {"bindings":{},"routes":[],"source":null},
+            {"bindings":{},"routes":[],"source":null}]},
+        "registered":{"inject":true,"interrupt":false},
+        "actions":[{"Batch":{"scope":0,"events":[
+            {"kind":"Bad","n":null,"k":{"Text":2},"keys":[1],"target":null},
+            {"kind":"Flaky","n":null,"k":{"Text":1},"keys":[2],"target":null},
+            {"kind":"Flaky","n":null,"k":null,"keys":[1],"target":null}]}}]}"#,
+    )
+    .await;
+}

@@ -34,7 +34,8 @@ impl Worker<'_> {
                 }
             }
         }
-        groups.sort_by_key(|g| g.generation.number);
+        // Of two that attach one key the one that was accepted first goes ahead.
+        groups.sort_by_key(|g| (g.generation.number, g.rows.first().map(|r| r.seq)));
         for batch in groups.chunk_by(|a, b| a.generation.number == b.generation.number) {
             self.commit(batch).await?;
         }
