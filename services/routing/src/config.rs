@@ -112,7 +112,9 @@ impl Validate for Config {
             return Err("`replica_interval` must not be 0".to_owned());
         }
         if self.replica_dead_after / 3 < self.replica_interval {
-            return Err("`replica_dead_after` must be at least three `replica_interval`".to_owned());
+            return Err(
+                "`replica_dead_after` must be at least three `replica_interval`".to_owned(),
+            );
         }
         if self.read_role.len() > MAX_ROLE || self.read_role.contains('\0') {
             return Err(format!(

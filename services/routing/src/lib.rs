@@ -164,8 +164,11 @@ pub fn component(db: Db, config: &Config, registry: Registry, hints: Hints) -> C
         .task(sweep)
         .task(probing)
         .health_http(handler::page(remotes))
-        .task(Task::run("routing.check_waits", move |shutdown| async move {
-            wait::task::run(waits, shutdown).await;
-            Ok(())
-        }))
+        .task(Task::run(
+            "routing.check_waits",
+            move |shutdown| async move {
+                wait::task::run(waits, shutdown).await;
+                Ok(())
+            },
+        ))
 }

@@ -31,8 +31,7 @@ impl Command for Complete {
             Found::Live(held) => *held,
             Found::Ended(ended) => return Ok(ended),
         };
-        let consumed =
-            weir_work::consumed_after(tx, self.tenant, &held.work, &held.ready).await?;
+        let consumed = weir_work::consumed_after(tx, self.tenant, &held.work, &held.ready).await?;
         let remaining = weir_work::remaining(tx, self.tenant, &held.work, consumed).await?;
         if let Some(event) = remaining.unrouted {
             return Err(Error::UnroutedInput {

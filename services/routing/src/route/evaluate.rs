@@ -352,7 +352,10 @@ impl Overlay {
         }
         let mut context_only = None;
         if let Some(work) = targets.first().copied() {
-            match self.standing(context, generation, scope, row, event, work).await? {
+            match self
+                .standing(context, generation, scope, row, event, work)
+                .await?
+            {
                 Standing::Routes => {}
                 Standing::Context => context_only = Some(work),
                 Standing::Behind(n) if self.dry_run => {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::Stream;
 use tonic::{Request, Response, Status};
-use weir_kernel::{PendingState, TenantId};
 use weir_kernel::limits::{MAX_IDENTIFIER, MAX_TEXT, optional_identifier, required_text};
+use weir_kernel::{PendingState, TenantId};
 use weir_ledger::request::RequestKey;
 use weir_proto::routing::v1 as proto;
 use weir_proto::routing::v1::routing_service_server::RoutingService;

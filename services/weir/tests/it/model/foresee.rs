@@ -11,7 +11,7 @@ use weir_proto::types::v1::{
 use super::check::{Difference, Names, missing, policy, reason, same, slot};
 use super::decide::{Decision, Effect, Selected, Verdict, decide};
 use super::plan::Policy;
-use super::world::{Event, Reason, Work, WorkNo, World};
+use super::world::{Event, Hold, Mark, Reason, Work, WorkNo, World};
 
 /// What the model foresees.
 #[derive(Debug)]
@@ -29,17 +29,24 @@ pub(crate) struct Foreseen {
 /// Foresees what would become of an event if it were accepted and decided now, before all others.
 pub(crate) fn foresee(world: &World, event: &Event) -> Foreseen {
     let works = world.targets(event);
+    let bypassed = |r: &super::plan::Route| Verdict {
+        slot: r.slot,
+        outcome: VerdictOutcome::Bypassed,
+        missing: None,
+        code: "",
+    };
     if works.len() > 1 {
-        let bypassed = |r: &super::plan::Route| Verdict {
-            slot: r.slot,
-            outcome: VerdictOutcome::Bypassed,
-            missing: None,
-            code: "",
-        };
         let routes = world.effective(event.scope).routes;
         return Foreseen {
             works,
             ..plain(EffectKind::Conflict, routes.iter().map(bypassed).collect())
+        };
+    }
+    if let Some(hold) = behind(world, event) {
+        let routes = world.effective(event.scope).routes;
+        return Foreseen {
+            works: BTreeSet::from([hold.work]),
+            ..plain(EffectKind::Pending, routes.iter().map(bypassed).collect())
         };
     }
     let work = works.first().map(|w| &world.works[*w]);
@@ -66,6 +73,20 @@ pub(crate) fn foresee(world: &World, event: &Event) -> Foreseen {
             ..of(EffectKind::Failed)
         },
     }
+}
+
+/// The deferral that an event would stand behind: no handler is asked for it (rule r10).
+fn behind(world: &World, event: &Event) -> Option<Hold> {
+    let targets = world.targets(event);
+    world.pending(event.scope).into_iter().find_map(|number| {
+        let other = &world.events[number];
+        let ties = other.keys.iter().any(|k| event.keys.contains(k))
+            || !world.targets(other).is_disjoint(&targets);
+        match &other.pending()?.mark {
+            Mark::Deferred(hold) if ties => Some(*hold),
+            _ => None,
+        }
+    })
 }
 
 fn plain(kind: EffectKind, verdicts: Vec<Verdict>) -> Foreseen {

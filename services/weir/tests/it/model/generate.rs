@@ -22,7 +22,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
         any::<bool>(),
         config(),
         registered,
-        vec(action(), 5..=30),
+        vec(action(), 10..=30),
     )
         .prop_map(|(scopes, deep, config, registered, actions)| Case {
             scopes,
@@ -35,14 +35,17 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
 
 fn config() -> impl Strategy<Value = Config> {
     let root = (scope(4), weighted(0.7, route(Just(REST)))).prop_map(|(mut scope, rest)| {
-        scope.bindings.entry(0).or_insert(Binding {
-            executor: Some(Executor::E),
-            claims: Caps {
-                inject: true,
-                interrupt: true,
-            },
-            max_attempts: 2,
-        });
+        // Two that take everything, so that attempts of one meet input for the other.
+        for name in [0, 1] {
+            scope.bindings.entry(name).or_insert(Binding {
+                executor: Some(Executor::E),
+                claims: Caps {
+                    inject: true,
+                    interrupt: true,
+                },
+                max_attempts: 2,
+            });
+        }
         scope.routes.extend(rest.map(|route| Route {
             disabled: false,
             asks: Asks::When(Cond::Always),
@@ -73,7 +76,7 @@ fn scope(routes: usize) -> impl Strategy<Value = Scope> {
 fn binding() -> impl Strategy<Value = Binding> {
     let executor = prop_oneof![
         6 => Just(Some(Executor::E)),
-        2 => Just(Some(Executor::F)),
+        1 => Just(Some(Executor::F)),
         1 => Just(None),
     ];
     (executor, caps(), 1..=3_u8).prop_map(|(executor, claims, max_attempts)| Binding {
@@ -110,7 +113,7 @@ fn route(slot: impl Strategy<Value = u8>) -> impl Strategy<Value = Route> {
         0.4,
         prop_oneof![3 => Just(Fallback::Queue), 1 => Just(Fallback::Drop)],
     );
-    let binding = prop_oneof![3 => Just(0_u8), 2 => 1..3_u8];
+    let binding = prop_oneof![4 => Just(0_u8), 3 => Just(1_u8), 1 => Just(2_u8)];
     (
         slot,
         weighted(0.1, Just(())),

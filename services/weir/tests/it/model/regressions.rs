@@ -57,3 +57,32 @@ async fn r06_input_by_a_key_attached_in_the_same_pass_keeps_its_place_in_the_que
     )
     .await;
 }
+
+/// Not a difference: what generated histories come to seldom (rule r10).
+#[tokio::test(flavor = "multi_thread")]
+async fn r10_input_that_a_running_attempt_cannot_take_is_deferred_and_what_follows_stands_behind_it()
+ {
+    replay(
+        r#"{"scopes":1,"deep":false,"config":{"scopes":[
+            {"bindings":{"0":{"executor":"E","claims":{"inject":true,"interrupt":true},"max_attempts":2},
+                         "1":{"executor":"E","claims":{"inject":true,"interrupt":true},"max_attempts":2}},
+             "routes":[{"slot":0,"disabled":false,"asks":{"When":{"IsType":"A"}},"binding":0,"policy":"Queue",
+                        "fallback":null,"attach":null},
+                       {"slot":1,"disabled":false,"asks":{"When":{"IsType":"B"}},"binding":1,"policy":"Inject",
+                        "fallback":null,"attach":null}],
+             "source":null},
+            {"bindings":{},"routes":[],"source":null},
+            {"bindings":{},"routes":[],"source":null}]},
+        "registered":{"inject":true,"interrupt":true},
+        "actions":[
+            {"Publish":{"scope":0,"event":{"kind":"A","n":null,"k":null,"keys":[1],"target":null}}},
+            {"Claim":{"scope":0,"binding":0}},
+            {"Publish":{"scope":0,"event":{"kind":"B","n":null,"k":null,"keys":[1],"target":null}}},
+            {"Publish":{"scope":0,"event":{"kind":"A","n":null,"k":null,"keys":[1],"target":null}}},
+            {"Publish":{"scope":0,"event":{"kind":"A","n":null,"k":null,"keys":[2],"target":null}}},
+            {"Complete":{"pick":0}},
+            {"Claim":{"scope":0,"binding":1}},
+            {"Complete":{"pick":0}}]}"#,
+    )
+    .await;
+}

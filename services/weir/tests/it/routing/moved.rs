@@ -109,7 +109,7 @@ async fn r09_a_claim_mid_decision_turns_input_into_an_intent_on_the_new_attempt(
         decided(&weir, &first).await.disposition(),
         Disposition::Inject
     );
-    assert_eq!(renew(&weir, &lost).await.0, [first.clone()]);
+    assert_eq!(renew(&weir, &lost).await.0, std::slice::from_ref(&first));
 
     // The same between two attempts: only the epoch tells them apart.
     let next = midway(&weir, "next", "k").await;
@@ -122,7 +122,7 @@ async fn r09_a_claim_mid_decision_turns_input_into_an_intent_on_the_new_attempt(
     );
     assert_eq!(
         renew(&weir, &taken).await.0,
-        [next.clone()],
+        std::slice::from_ref(&next),
         "the first intent died with its attempt"
     );
     assert_eq!(weir.inputs(&work).await[1..], [first, next]);

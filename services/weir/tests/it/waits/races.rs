@@ -8,7 +8,7 @@ use super::arrange::{
     WAITING, checked, claimed, lease, of, own, parked, publish_into, try_park, woken,
 };
 use crate::routing::arrange::numbers;
-use crate::support::{Weir, event};
+use crate::support::Weir;
 
 /// Holds the row of a Work, so that nobody changes it.
 async fn hold_work(weir: &Weir, work: &str) -> weir_testkit::Hold {
@@ -99,11 +99,14 @@ async fn l08_a_cancel_beside_a_wake_leaves_nothing_behind() {
         reason: "test".to_owned(),
         ..Default::default()
     };
-    let client = weir.user.clone();
-    let cancel = tokio::spawn(async move { client.work().cancel_work(request).await });
-    weir.db.wait_until_blocked(2).await;
-    hold.release().await;
-    cancel.await.expect("no panic").expect("cancelled");
+    let (cancelled, ()) = tokio::join!(
+        async { weir.user.work().cancel_work(request).await },
+        async {
+            weir.db.wait_until_blocked(2).await;
+            hold.release().await;
+        }
+    );
+    cancelled.expect("cancelled");
     assert_eq!(weir.work(&work).await.state(), WorkState::Cancelled);
     for table in ["ready", "wait_sub"] {
         assert_eq!(weir.count(table).await, 0, "{table}");
@@ -187,6 +190,11 @@ async fn hold_identity(weir: &Weir, id: &str) -> weir_testkit::Hold {
     hold
 }
 
+/// Publishes that event and returns its uid.
+async fn publish_early(weir: &Weir) -> String {
+    publish_into(weir, "t", "early", "go", &[]).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn l10_an_event_that_commits_between_check_and_wake_wins_when_it_was_accepted_first() {
     let weir = Weir::with(WAITING).await;
@@ -195,25 +203,19 @@ async fn l10_an_event_that_commits_between_check_and_wake_wins_when_it_was_accep
     checked(&weir).await;
     // Accepted first, and not committed yet.
     let identity = hold_identity(&weir, "early").await;
-    let client = weir.user.clone();
-    let early = tokio::spawn(async move {
-        let request = weir_proto::routing::v1::PublishRequest {
-            scope: "t".to_owned(),
-            event: Some(event("early", "go", "{}")),
-            ..Default::default()
-        };
-        client.events().publish(request).await
-    });
-    weir.db.wait_until_blocked(1).await;
-    // Accepted second, seen by the check, whose wake now stands at the Work.
-    let hold = hold_work(&weir, &work).await;
-    publish_into(&weir, "root", "later", "go", &[]).await;
-    weir.db.wait_until_blocked(2).await;
-    identity.release().await;
-    let early = early.await.expect("no panic").expect("accepted");
+    let steps = async {
+        weir.db.wait_until_blocked(1).await;
+        // Accepted second, seen by the check, whose wake now stands at the Work.
+        let hold = hold_work(&weir, &work).await;
+        publish_into(&weir, "root", "later", "go", &[]).await;
+        weir.db.wait_until_blocked(2).await;
+        identity.release().await;
+        hold
+    };
+    let (early, hold) = tokio::join!(publish_early(&weir), steps);
     hold.release().await;
     let attempt = woken(&weir, &work).await;
-    assert_eq!(attempt.inputs[1].uid, early.into_inner().uid);
+    assert_eq!(attempt.inputs[1].uid, early);
     weir.stop().await;
 }
 
@@ -224,26 +226,20 @@ async fn l10_an_own_event_that_is_being_routed_loses_to_one_that_was_accepted_fi
     let (work, _) = parked(&weir, "1", "k", &[own(), of("t", "")]).await;
     checked(&weir).await;
     let identity = hold_identity(&weir, "early").await;
-    let client = weir.user.clone();
-    let early = tokio::spawn(async move {
-        let request = weir_proto::routing::v1::PublishRequest {
-            scope: "t".to_owned(),
-            event: Some(event("early", "go", "{}")),
-            ..Default::default()
-        };
-        client.events().publish(request).await
-    });
-    weir.db.wait_until_blocked(1).await;
-    // Its decision to wake stands at the Work.
-    let hold = hold_work(&weir, &work).await;
-    let own = weir.publish("2", "context", &["k"]).await;
-    weir.db.wait_until_blocked(2).await;
-    identity.release().await;
-    let early = early.await.expect("no panic").expect("accepted");
+    let steps = async {
+        weir.db.wait_until_blocked(1).await;
+        // Its decision to wake stands at the Work.
+        let hold = hold_work(&weir, &work).await;
+        let own = weir.publish("2", "context", &["k"]).await;
+        weir.db.wait_until_blocked(2).await;
+        identity.release().await;
+        (hold, own)
+    };
+    let (early, (hold, own)) = tokio::join!(publish_early(&weir), steps);
     hold.release().await;
     let record = weir.record(&own).await;
     assert_eq!(record.disposition(), Disposition::Queue);
     let attempt = woken(&weir, &work).await;
-    assert_eq!(attempt.inputs[1].uid, early.into_inner().uid);
+    assert_eq!(attempt.inputs[1].uid, early);
     weir.stop().await;
 }

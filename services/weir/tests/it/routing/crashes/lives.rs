@@ -62,6 +62,10 @@ impl Handler for Poisoned {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a process of its own, which another test starts"]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test that starts the process says by environment what it is"
+)]
 async fn a_process_that_an_event_takes_down() {
     let Ok(url) = std::env::var(DATABASE) else {
         return;
