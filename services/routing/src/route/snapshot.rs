@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row as _};
 use uuid::Uuid;
 use weir_kernel::envelope::{Envelope, Payload};
@@ -74,6 +75,30 @@ pub async fn pending(
         .collect()
 }
 
+/// Makes a view of a row with `source`, `id`, `type`, `depth`, `attributes`, `keys`, `payload` and `is_text`. `None`: its
+/// envelope is not readable.
+pub(crate) fn event_view(row: &PgRow, scope: &Arc<str>) -> Result<Option<EventView>, Error> {
+    let bytes: Option<Vec<u8>> = row.try_get("payload")?;
+    let is_text = row.try_get("is_text")?;
+    let attributes: Vec<u8> = row.try_get("attributes")?;
+    let decoded = Envelope::decode(
+        row.try_get("id")?,
+        row.try_get("source")?,
+        row.try_get("type")?,
+        &attributes,
+        bytes.map(|bytes| Payload { bytes, is_text }),
+    );
+    let Ok(envelope) = decoded else {
+        return Ok(None);
+    };
+    Ok(Some(EventView {
+        envelope: Arc::new(envelope),
+        scope: Arc::clone(scope),
+        keys: row.try_get("keys")?,
+        depth: row.try_get("depth")?,
+    }))
+}
+
 /// Reads the events of pending rows, by position.
 pub async fn events(
     conn: &mut PgConnection,
@@ -92,23 +117,9 @@ pub async fn events(
         .await?;
     let mut out = HashMap::with_capacity(found.len());
     for row in found {
-        let bytes: Option<Vec<u8>> = row.try_get("payload")?;
-        let is_text = row.try_get("is_text")?;
-        let attributes: Vec<u8> = row.try_get("attributes")?;
-        let decoded = Envelope::decode(
-            row.try_get("id")?,
-            row.try_get("source")?,
-            row.try_get("type")?,
-            &attributes,
-            bytes.map(|bytes| Payload { bytes, is_text }),
-        );
         // An unreadable one is left out: it fails for itself and not for its scope.
-        let Ok(envelope) = decoded else { continue };
-        let view = EventView {
-            envelope: Arc::new(envelope),
-            scope: Arc::clone(scope_name),
-            keys: row.try_get("keys")?,
-            depth: row.try_get("depth")?,
+        let Some(view) = event_view(&row, scope_name)? else {
+            continue;
         };
         out.insert(row.try_get("seq")?, view);
     }

@@ -6,13 +6,13 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, Row as _};
 use uuid::Uuid;
 use weir_cel::{Facts, Program};
-use weir_kernel::envelope::{Envelope, Payload};
 use weir_kernel::{EventUid, ScopeId, WorkId};
 use weir_ledger::work_marker;
 use weir_work::{Condition, OpenWait};
 
 use crate::Error;
 use crate::generation::Generation;
+use crate::route::snapshot::event_view;
 use crate::route::view::EventView;
 use crate::wait::wake::WOKEN;
 
@@ -370,26 +370,8 @@ impl Subscription {
             let full = i64::try_from(rows.len()).unwrap_or(0) == WINDOW;
             let mut events = Vec::with_capacity(rows.len());
             for row in rows {
-                let bytes: Option<Vec<u8>> = row.try_get("payload")?;
-                let is_text = row.try_get("is_text")?;
-                let attributes: Vec<u8> = row.try_get("attributes")?;
-                let decoded = Envelope::decode(
-                    row.try_get("id")?,
-                    row.try_get("source")?,
-                    row.try_get("type")?,
-                    &attributes,
-                    bytes.map(|bytes| Payload { bytes, is_text }),
-                );
-                let view = match decoded {
-                    Ok(envelope) => Some(EventView {
-                        envelope: Arc::new(envelope),
-                        scope: Arc::clone(&name),
-                        keys: row.try_get("keys")?,
-                        depth: row.try_get("depth")?,
-                    }),
-                    // An unreadable one matches nothing.
-                    Err(_) => None,
-                };
+                // An unreadable one matches nothing.
+                let view = event_view(&row, &name)?;
                 events.push((
                     row.try_get::<i64, _>("seq")?,
                     row.try_get::<DateTime<Utc>, _>("accepted_at")?,

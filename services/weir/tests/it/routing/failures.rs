@@ -6,6 +6,7 @@ use weir_proto::types::v1::{Disposition, PendingState};
 
 use super::arrange::{ALL, SCRIPTED, decided, hanging, publish, running, stands, untouched};
 use super::script::Say;
+use crate::outside::get;
 use crate::support::Weir;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -301,5 +302,24 @@ async fn r23_a_retryable_failure_is_given_up_with_the_count_and_the_window() {
         (record.disposition(), record.attempts, record.work.as_str()),
         (Disposition::Failed, 5, "")
     );
+    weir.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r25_giving_up_is_counted_by_code_and_without_names() {
+    let weir = Weir::with(SCRIPTED).await;
+    weir.handlers.script.say("bad", [Say::Invalid]);
+    let uid = publish(&weir, "bad", "x", "{}", &["k"]).await;
+    assert_eq!(weir.record(&uid).await.disposition(), Disposition::Failed);
+    let counted = "weir_routing_events_failed_total{code=\"handler_invalid\"} 1";
+    weir.db
+        .wait_until("it is counted", async |_| {
+            get(&weir.health, "/metrics").await.text().contains(counted)
+        })
+        .await;
+    let metrics = get(&weir.health, "/metrics").await.text();
+    for name in ["demo", uid.as_str(), "scripted"] {
+        assert!(!metrics.contains(name), "`{name}` is in the metrics");
+    }
     weir.stop().await;
 }
