@@ -298,7 +298,7 @@ scopes:
     bindings:
       none: {}
       some: { executor: x, capabilities: [inject, interrupt] }
-    routes: [ { slot: one, when: 'event.type == "a"', binding: some, policy: queue }, { slot: two, when: 'true', binding: none, policy: queue } ]
+    routes: [ { slot: one, when: 'has(event.subject)', binding: some, policy: queue }, { slot: two, when: 'true', binding: none, policy: queue } ]
 ";
     let first = publish(&db, "t", document, Some(0), "")
         .await
