@@ -37,6 +37,21 @@ pub(crate) use send_input::SendInput;
 
 use chrono::{DateTime, Utc};
 use weir_kernel::WorkState;
+use weir_ledger::request::{self, RequestKey};
+use weir_pg::Tx;
+
+use crate::Error;
+
+/// Returns the answer of an earlier request with this id (rule o08).
+async fn answered<M: prost::Message + Default>(
+    tx: &mut Tx<'_>,
+    key: &RequestKey,
+) -> Result<Option<M>, Error> {
+    let stored = request::find(tx, key).await?;
+    Ok(stored
+        .map(|stored| M::decode(stored.as_slice()))
+        .transpose()?)
+}
 
 /// What the end of an attempt is answered; a repeat is answered the same (rule o08).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

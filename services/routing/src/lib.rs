@@ -1,7 +1,7 @@
 //! Routing: accepts events durably, decides which Work each belongs to, and answers what became of it.
 //!
 //! `rpc` decodes, runs one command or query, and encodes. [`publish`] accepts, [`route`] decides, [`command`] is what
-//! operators do, [`trace`] decides what nobody published, [`tenant`] and [`generation`] are the configuration, [`cel`]
+//! operators do, [`wait`] wakes parked Work, [`trace`] decides what nobody published, [`tenant`] and [`generation`] are the configuration, [`cel`]
 //! its expressions; [`replica`] is this process among the others. All state is in the database: every replica can
 //! take every step and be killed at any moment (rule o06).
 

@@ -15,15 +15,16 @@
 //!
 //! # What a commit revalidates, after its locks, in fresh statements (rule r01)
 //! generation (under the shared configuration lock) · the pending rows still stand (row locks) · each Work's
-//! (revision, epoch) (row locks; claims skip a locked ready row) · who owns each key · no earlier
-//! unrouted event carries a key that is newly attached (rule r08) · nobody live has the handler that an event fails
-//! for (rule r23). A group that fails one of these is left
-//! out, its neighbours commit; it is evaluated again. After five losses it is decided under the locks.
+//! (revision, epoch) (row locks; claims skip a locked ready row) · who owns each key · no unrouted event that is
+//! earlier than a member carries a key that is newly attached (rules r06, r08) · the failures counted of a member that
+//! fails (rule r21) · nobody live has the handler that an event fails for (rule r23) · nobody else has won the wait
+//! that a member wins (rule l10). A group that fails one of these is left out, its neighbours commit; it is evaluated
+//! again. After five losses it is decided under the locks.
 //!
 //! # Interleavings considered
 //! - *Two replicas, one event*: the second waits for the pending row, finds it gone, drops the group.
-//! - *A publisher checks a key while a router attaches it*: the router holds the scope's order lock shared,
-//!   so the publisher either committed before (its event is seen by the marker statement, or by the check for
+//! - *A publisher checks a key while a router attaches it*: the router holds the scope's order lock shared (and
+//!   exclusively when it appends a bridge, or decides under the locks), so the publisher either committed before (its event is seen by the marker statement, or by the check for
 //!   earlier input) or reads the new owner.
 //! - *Two routers attach one key*: the insert of the second waits for the first, inserts fewer rows,
 //!   starts again, finds the owner changed, and loses the group.

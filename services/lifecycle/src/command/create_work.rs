@@ -12,6 +12,7 @@ use weir_proto::lifecycle::v1 as pb;
 use weir_work::Queued;
 use weir_work::effects::{Effects, NewInput, NewWork};
 
+use super::answered;
 use crate::Error;
 use crate::query::read_work;
 use crate::rpc::convert;
@@ -39,23 +40,13 @@ pub(crate) struct CreateWork {
     pub(crate) request: RequestKey,
 }
 
-impl CreateWork {
-    /// Returns the answer of an earlier request with this id (rule o08).
-    async fn answered(&self, tx: &mut Tx<'_>) -> Result<Option<pb::CreateWorkResponse>, Error> {
-        let stored = request::find(tx, &self.request).await?;
-        Ok(stored
-            .map(|stored| pb::CreateWorkResponse::decode(stored.as_slice()))
-            .transpose()?)
-    }
-}
-
 impl Command for CreateWork {
     const NAME: &'static str = "lifecycle.create_work";
     type Output = pb::CreateWorkResponse;
     type Error = Error;
 
     async fn execute(&self, tx: &mut Tx<'_>) -> Result<pb::CreateWorkResponse, Error> {
-        if let Some(answer) = self.answered(tx).await? {
+        if let Some(answer) = answered(tx, &self.request).await? {
             return Ok(answer);
         }
         lock_config(tx, self.tenant, Mode::Shared).await?;
@@ -66,7 +57,7 @@ impl Command for CreateWork {
         // Keys attach under the scope's order lock, as a publisher's do, so nobody takes one meanwhile.
         let lock = lock_scope(tx, self.tenant, scope).await?;
         // A twin may have committed while this one waited for the lock; its answer is this one's, too.
-        if let Some(answer) = self.answered(tx).await? {
+        if let Some(answer) = answered(tx, &self.request).await? {
             return Ok(answer);
         }
         if let Some((key, work)) = store::find_owned_key(tx, self.tenant, scope, &self.keys).await?

@@ -9,6 +9,7 @@ use weir_pg::{Command, Tx};
 use weir_proto::lifecycle::v1 as pb;
 use weir_work::{Locked, Queued, Resume};
 
+use super::answered;
 use crate::Error;
 use crate::query::read_work;
 use crate::rpc::convert;
@@ -30,30 +31,20 @@ pub(crate) struct ReleaseWork {
     pub(crate) request: RequestKey,
 }
 
-impl ReleaseWork {
-    /// Returns the answer of an earlier request with this id (rule o08).
-    async fn answered(&self, tx: &mut Tx<'_>) -> Result<Option<pb::ReleaseWorkResponse>, Error> {
-        let stored = request::find(tx, &self.request).await?;
-        Ok(stored
-            .map(|stored| pb::ReleaseWorkResponse::decode(stored.as_slice()))
-            .transpose()?)
-    }
-}
-
 impl Command for ReleaseWork {
     const NAME: &'static str = "lifecycle.release_work";
     type Output = pb::ReleaseWorkResponse;
     type Error = Error;
 
     async fn execute(&self, tx: &mut Tx<'_>) -> Result<pb::ReleaseWorkResponse, Error> {
-        if let Some(answer) = self.answered(tx).await? {
+        if let Some(answer) = answered(tx, &self.request).await? {
             return Ok(answer);
         }
         lock_config(tx, self.tenant, Mode::Shared).await?;
         let scope = store::read_scope_of(tx, self.tenant, self.work).await?;
         let lock = lock_scope(tx, self.tenant, scope).await?;
         // A twin may have committed while this one waited for the lock; its answer is this one's, too.
-        if let Some(answer) = self.answered(tx).await? {
+        if let Some(answer) = answered(tx, &self.request).await? {
             return Ok(answer);
         }
         let locked = weir_work::lock_one(tx, self.tenant, self.work).await?;

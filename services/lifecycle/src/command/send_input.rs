@@ -14,6 +14,7 @@ use weir_pg::locks::{Mode, lock_config};
 use weir_pg::{Command, Tx};
 use weir_proto::lifecycle::v1 as pb;
 
+use super::answered;
 use crate::{Error, store};
 
 /// Accepts an event that names the Work, source `core.manual` (rules l14, r14), with the control event that says
@@ -35,14 +36,6 @@ pub(crate) struct SendInput {
 }
 
 impl SendInput {
-    /// Returns the answer of an earlier request with this id (rule o08).
-    async fn answered(&self, tx: &mut Tx<'_>) -> Result<Option<pb::SendInputResponse>, Error> {
-        let stored = request::find(tx, &self.request).await?;
-        Ok(stored
-            .map(|stored| pb::SendInputResponse::decode(stored.as_slice()))
-            .transpose()?)
-    }
-
     /// Makes the event: `<actor>/<request id>`, or a fresh id that no repeat meets (rule l14).
     fn event(&self, scope: &str) -> Result<NewEvent, Error> {
         let id = if self.request.request_id.is_empty() {
@@ -99,14 +92,14 @@ impl Command for SendInput {
     type Error = Error;
 
     async fn execute(&self, tx: &mut Tx<'_>) -> Result<pb::SendInputResponse, Error> {
-        if let Some(answer) = self.answered(tx).await? {
+        if let Some(answer) = answered(tx, &self.request).await? {
             return Ok(answer);
         }
         lock_config(tx, self.tenant, Mode::Shared).await?;
         let scope = store::read_scope_of(tx, self.tenant, self.work).await?;
         let lock = lock_scope(tx, self.tenant, scope).await?;
         // A twin may have committed while this one waited for the lock; its answer is this one's, too.
-        if let Some(answer) = self.answered(tx).await? {
+        if let Some(answer) = answered(tx, &self.request).await? {
             return Ok(answer);
         }
         // Read without its lock: if it ends meanwhile, this is late input and is routed `terminal`.

@@ -10,6 +10,7 @@ use weir_work::{Locked, Queued};
 use super::{Commit, CommitGroups};
 use crate::Error;
 use crate::route::evaluate::{Evaluated, Wins};
+use crate::route::view::PendingRow;
 use crate::wait::check::{Look, Own, What, Winner};
 use crate::wait::wake::{bridge, queued, woken_before};
 
@@ -31,12 +32,17 @@ fn winning<'g>(
         .collect()
 }
 
-fn winner(group: &Evaluated, wins: &Wins) -> Option<Winner> {
-    let row = group.rows.iter().find(|r| r.seq == wins.seq)?;
-    Some(Winner {
+/// The pending row of the event that wins.
+fn winner<'g>(group: &'g Evaluated, wins: &Wins) -> Option<&'g PendingRow> {
+    group.rows.iter().find(|r| r.seq == wins.seq)
+}
+
+/// What it is to its wait.
+fn of_row(row: &PendingRow) -> Winner {
+    Winner {
         at: row.accepted_at,
         what: What::This(row.uid),
-    })
+    }
 }
 
 /// Somebody else has won meanwhile: the winner is the least of those visible under the Work's lock (rule l10).
@@ -53,10 +59,7 @@ pub(super) async fn drop_lost(
             .await?
             .is_some_and(|open| open.n == wins.check.wait.n);
         let mut check = wins.check.clone();
-        let What::This(uid) = expected.what else {
-            continue;
-        };
-        let at = expected.at;
+        let (uid, at) = (expected.uid, expected.accepted_at);
         let look = check
             .look(
                 tx.conn(),
@@ -67,7 +70,7 @@ pub(super) async fn drop_lost(
                 LAST_LOOK,
             )
             .await?;
-        if !open || look != Look::Won(expected) {
+        if !open || look != Look::Won(of_row(expected)) {
             results[i] = Commit::Lost(Vec::new());
         }
     }
@@ -97,7 +100,13 @@ pub(super) async fn append_bridges(
             results[i] = Commit::Lost(Vec::new());
             continue;
         };
-        events.push(bridge(locked, wait, &winner, scope, generation.number));
+        events.push(bridge(
+            locked,
+            wait,
+            &of_row(winner),
+            scope,
+            generation.number,
+        ));
         of.push((i, wait, locked));
     }
     let lock = lock_scope(tx, generation.tenant, commit.scope).await?;

@@ -129,6 +129,18 @@ pub(crate) fn lease(work: &lifecycle::ClaimedWork) -> &weir_proto::types::v1::Le
     work.lease.as_ref().expect("always there")
 }
 
+/// Holds the row of a Work, so that nobody changes it.
+pub(crate) async fn hold_work(weir: &Weir, work: &str) -> weir_testkit::Hold {
+    let mut hold = weir.db.hold().await;
+    let work: uuid::Uuid = work.parse().expect("a uid");
+    sqlx::query("SELECT 1 FROM weir.work WHERE work_id = $1 FOR UPDATE")
+        .bind(work)
+        .execute(hold.connection())
+        .await
+        .expect("it is there");
+    hold
+}
+
 /// Waits until a Work is in a state.
 pub(crate) async fn becomes(weir: &Weir, work: &str, state: WorkState) {
     weir.db

@@ -5,22 +5,10 @@ use weir_proto::lifecycle::v1::wait_condition::Condition;
 use weir_proto::types::v1::{Disposition, WorkState};
 
 use super::arrange::{
-    WAITING, checked, claimed, lease, of, own, parked, publish_into, try_park, woken,
+    WAITING, checked, claimed, hold_work, lease, of, own, parked, publish_into, try_park, woken,
 };
 use crate::routing::arrange::numbers;
 use crate::support::Weir;
-
-/// Holds the row of a Work, so that nobody changes it.
-async fn hold_work(weir: &Weir, work: &str) -> weir_testkit::Hold {
-    let mut hold = weir.db.hold().await;
-    let work: uuid::Uuid = work.parse().expect("a uid");
-    sqlx::query("SELECT 1 FROM weir.work WHERE work_id = $1 FOR UPDATE")
-        .bind(work)
-        .execute(hold.connection())
-        .await
-        .expect("it is there");
-    hold
-}
 
 async fn bridges(weir: &Weir) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM weir.event WHERE type = 'core.wait.woken'")

@@ -6,7 +6,8 @@ use weir_proto::gateway::v1 as gateway;
 use weir_proto::types::v1::{Disposition, Effect, EffectKind, VerdictOutcome, WorkState};
 
 use super::arrange::{
-    WAITING, becomes, checked, claimed, emit, lease, of, own, parked, publish_into, try_park, woken,
+    WAITING, becomes, checked, claimed, emit, hold_work, lease, of, own, parked, publish_into,
+    try_park, woken,
 };
 use crate::outside::rows;
 use crate::routing::arrange::numbers;
@@ -100,13 +101,7 @@ async fn r43_an_own_event_that_comes_while_another_winner_waits_to_wake_is_route
     checked(&weir).await;
     let work = lease(&attempt).work.clone();
     // The wake stands at the Work's lock; the event is decided meanwhile.
-    let mut hold = weir.db.hold().await;
-    let id: uuid::Uuid = work.parse().expect("a uid");
-    sqlx::query("SELECT 1 FROM weir.work WHERE work_id = $1 FOR UPDATE")
-        .bind(id)
-        .execute(hold.connection())
-        .await
-        .expect("it is there");
+    let hold = hold_work(&weir, &work).await;
     weir.db.advance(Duration::from_secs(61)).await;
     weir.db.wait_until_blocked(1).await;
     hold.release().await;
@@ -192,13 +187,7 @@ async fn r43_a_trace_behind_an_own_event_that_is_undecided_says_that_the_other_w
     weir.register(&[]).await;
     let (work, wait) = parked(&weir, "1", "k", &[own()]).await;
     checked(&weir).await;
-    let mut hold = weir.db.hold().await;
-    let id: uuid::Uuid = work.parse().expect("a uid");
-    sqlx::query("SELECT 1 FROM weir.work WHERE work_id = $1 FOR UPDATE")
-        .bind(id)
-        .execute(hold.connection())
-        .await
-        .expect("it is there");
+    let hold = hold_work(&weir, &work).await;
     let first = weir.publish("2", "context", &["k"]).await;
     weir.db.wait_until_blocked(1).await;
     let trace = weir.trace("context", "{}", &["k"]).await;
